@@ -113,6 +113,7 @@ fn search(args: &LogsArgs, place: &Place) -> anyhow::Result<ExitStatus> {
     let path = format!("/api/v1/servers/{}/log", segment(&place.server));
     let mut next = String::new();
     let mut all = Vec::new();
+    let mut nodes = None;
     loop {
         let asked = format!("{path}?{}&after={next}", query.join("&"));
         let page = ask(Method::GET, &asked, None)?.json()?;
@@ -125,15 +126,38 @@ fn search(args: &LogsArgs, place: &Place) -> anyhow::Result<ExitStatus> {
         if page.get("more").and_then(Value::as_bool) == Some(true) {
             continue;
         }
+        if nodes.is_none() {
+            let of = |name: &str| page.get(name).cloned().unwrap_or_default();
+            nodes = Some((of("node"), of("elsewhere")));
+            tell_of_others(&page)?;
+        }
         if !args.follow {
             break;
         }
         std::thread::sleep(LOOK_AGAIN);
     }
     if args.output.json {
-        output::print(true, &json!({"server": place.server, "lines": all}), "")?;
+        let (node, elsewhere) = nodes.unwrap_or_default();
+        let document =
+            json!({"server": place.server, "lines": all, "node": node, "elsewhere": elsewhere});
+        output::print(true, &document, "")?;
     }
     Ok(ExitStatus::SUCCESS)
+}
+
+/// Each node keeps what its own sandboxes print: nothing found here is not nothing at all.
+fn tell_of_others(page: &Value) -> anyhow::Result<()> {
+    let others = page.get("elsewhere").and_then(Value::as_array);
+    let others = others.into_iter().flatten().filter_map(Value::as_str);
+    let others: Vec<&str> = others.collect();
+    let words = (!others.is_empty()).then(|| {
+        format!(
+            "only what ran on {} is searched here: ask {} for theirs",
+            text(page, "node"),
+            others.join(", ")
+        )
+    });
+    output::remark(words)
 }
 
 /// Whatever a program printed, a line is a line: control characters are escaped.

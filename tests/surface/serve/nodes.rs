@@ -148,6 +148,44 @@ fn without_its_database_a_node_allows_nothing_and_goes_on_when_it_is_back() {
     node.until_decided("changes are in force again", &denied);
 }
 
+/// `one` has it, and the other says so wherever its log is asked for.
+fn what_it_printed_is_on_its_own_node(
+    (one, two): (&Appliance, &Appliance),
+    token: &str,
+    sandbox: &str,
+) {
+    let ask = |node: &Appliance, path: &str| Ask::new("GET", path).token(token).send(node);
+    let name = |node: &Appliance| {
+        let nodes = ask(node, "/api/v1/nodes").json();
+        let mut nodes = nodes["items"].as_array().expect("nodes").iter();
+        let own = nodes.find(|one| one["here"] == true).expect("itself");
+        own["name"].clone()
+    };
+    let path = format!("/api/v1/sandboxes/{sandbox}/log");
+    assert_eq!(ask(one, &path).status, 200);
+    let refused = ask(two, &path);
+    assert_eq!(refused.status, 409, "{refused:?}");
+    assert_eq!(refused.json()["type"], "urn:gig:problem:elsewhere");
+    let (here, there) = (name(one), name(two));
+    let here_words = here.as_str().expect("a name");
+    assert!(refused.body.contains(here_words), "{refused:?}");
+    let searched = ask(two, "/api/v1/servers/asker/log").json();
+    assert_eq!(
+        (
+            &searched["node"],
+            &searched["elsewhere"],
+            &searched["lines"]
+        ),
+        (&there, &json!([here]), &json!([]))
+    );
+    let page = ask(two, "/servers/asker/log").body;
+    assert!(page.contains("Only what ran on"), "{page}");
+    for node in [one, two] {
+        let listed = ask(node, "/api/v1/sandboxes").json();
+        assert_eq!(listed["items"][0]["node"], here, "{listed}");
+    }
+}
+
 #[test]
 fn a_node_that_was_killed_tells_what_it_refused_and_what_it_ran_is_lost_on_every_node() {
     let mut server = Postgres::start();
@@ -167,6 +205,7 @@ fn a_node_that_was_killed_tells_what_it_refused_and_what_it_ran_is_lost_on_every
         (state(&one), state(&two)),
         ("running".into(), "elsewhere".into())
     );
+    what_it_printed_is_on_its_own_node((&one, &two), &token, &sandbox);
     let ready = |node: &Appliance| Ask::new("GET", "/readyz").send(node).status == 200;
     server.crash();
     one.until("what is refused is noted", |one| one.untold() > 0);

@@ -20,7 +20,7 @@ use crate::{
     app::App,
     auth::Caller,
     control::{LogAsked, LogFrom, LogLine, LogPage, LogPlace, ParseLogPlaceError, Seen},
-    one_sandbox::is_seen,
+    one_sandbox::{has_others, is_seen},
     profile::Sight,
     role::Permission,
     store::Name,
@@ -60,6 +60,10 @@ pub(crate) struct Lines {
     pub(crate) next: String,
     /// Whether more is there already.
     pub(crate) more: bool,
+    /// The node whose lines these are: each keeps what its own sandboxes print.
+    pub(crate) node: String,
+    /// Other nodes, which may have run this server, too: each answers for itself.
+    pub(crate) elsewhere: Vec<String>,
 }
 
 /// A line.
@@ -92,17 +96,20 @@ impl From<LogLine> for Line {
     }
 }
 
-impl From<LogPage> for Lines {
-    fn from(page: LogPage) -> Self {
+impl Lines {
+    fn of(page: LogPage, (node, elsewhere): (String, Vec<String>)) -> Self {
         Self {
             lines: page.lines.into_iter().map(Into::into).collect(),
             next: page.next.to_string(),
             more: page.more,
+            node,
+            elsewhere,
         }
     }
 }
 
-/// What a server's sandboxes printed, kept for some days: everybody's for who oversees, else the caller's own.
+/// What a server's sandboxes printed, kept for some days: everybody's for who oversees, else the caller's own. Each node
+/// keeps and searches what ran there: `elsewhere` names the others.
 #[utoipa::path(get, path = "/api/v1/servers/{name}/log", tag = "servers", params(LinesAsked,
     ("Gig-Profile" = Option<String>, Header, description = "only what ran for them, where a token acts for others: \
         its scopes name `profiles:act`")),
@@ -150,7 +157,13 @@ pub(crate) async fn find(
     };
     let control = Arc::clone(&app.control);
     let page = app.aside(move || control.lines(&wanted)).await??;
-    Ok(page.into())
+    let nodes = match has_others(app) {
+        true => app.ask(|store| store.nodes()).await?,
+        false => Vec::new(),
+    };
+    let others = nodes.into_iter().filter(|one| one.name != app.node);
+    let living = others.filter(|one| !one.gone).map(|one| one.name);
+    Ok(Lines::of(page, (app.node.clone(), living.collect())))
 }
 
 /// Whose lines are read. Each sandbox is looked up once.

@@ -183,9 +183,20 @@ async fn the_page_of_what_another_node_has_says_which_keeps_its_log() {
         let body = to_bytes(shown.into_body(), 1 << 20).await.unwrap();
         String::from_utf8_lossy(&body).into_owned()
     };
+    let log = async |id: String| {
+        let (app, who) = (Arc::clone(&lab.app), Caller::itself("ana"));
+        crate::api::sandboxes::log(State(app), who, Path(id), http::HeaderMap::new()).await
+    };
+    let refused = log(id.to_string()).await.unwrap_err();
+    assert_eq!(
+        (refused.status(), refused.title()),
+        (http::StatusCode::CONFLICT, "elsewhere")
+    );
+    assert!(refused.detail.contains("gig on there"), "{refused:?}");
     let words = "The gig on there keeps what it printed";
     assert!(page(id.to_string()).await.contains(words));
     let own = lab.control.run("docs", "p");
+    assert!(log(own.id.to_string()).await.is_ok());
     assert!(
         !page(own.id.to_string())
             .await

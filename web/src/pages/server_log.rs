@@ -37,6 +37,10 @@ struct LogPage {
     typed: Typed,
     lines: Vec<Line>,
     more: bool,
+    /// The node whose lines these are.
+    node: String,
+    /// The others.
+    elsewhere: String,
 }
 
 /// `GET /servers/{name}/log`.
@@ -65,6 +69,8 @@ pub(crate) async fn show(
         typed,
         lines,
         more: found.more,
+        node: found.node,
+        elsewhere: found.elsewhere.join(", "),
     };
     Ok(shown(&page))
 }

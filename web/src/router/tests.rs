@@ -27,6 +27,7 @@ mod furnished;
 mod judged;
 mod long;
 mod lookalike;
+mod overview;
 mod paced;
 mod paged;
 mod searched;
