@@ -123,7 +123,7 @@ impl Gathering {
             return;
         };
         attempt.address = Some(address);
-        if outcome == Outcome::Denied(DenyReason::PrivateAddress) {
+        if outcome.is_of_address() {
             attempt.outcome = outcome;
         }
     }
@@ -215,10 +215,15 @@ fn protocol(entry: &Entry) -> Option<AppProtocol> {
 }
 
 fn outcome(entry: &Entry) -> Option<Outcome> {
-    match entry.verdict? {
-        VerdictWord::Allow => Some(Outcome::Allowed),
-        VerdictWord::Deny | VerdictWord::WouldDeny => Some(Outcome::Denied(
-            entry.reason.unwrap_or(DenyReason::Internal),
-        )),
-    }
+    let reason = entry.reason.unwrap_or(DenyReason::Internal);
+    // Such a name got an address so that what is asked of it can wait for a person: nobody observed.
+    let held = entry.event == Event::Dns && entry.findings.iter().any(|one| &**one == HELD);
+    Some(match entry.verdict? {
+        VerdictWord::Allow => Outcome::Allowed,
+        VerdictWord::WouldDeny if !held => Outcome::Observed(reason),
+        VerdictWord::Deny | VerdictWord::WouldDeny => Outcome::Denied(reason),
+    })
 }
+
+/// What a record finds of something that waits, or waited, for a person.
+const HELD: &str = "held";

@@ -42,15 +42,6 @@ pub fn hosts_of<T: AsRef<str>>(findings: &[T]) -> impl Iterator<Item = &str> {
     rest.filter_map(|finding| finding.as_ref().strip_prefix("host:"))
 }
 
-/// Whether a path is not all of what was asked for: of long ones of denials head, tail and a digest are kept.
-#[must_use]
-pub fn is_cut(path: &str) -> bool {
-    // No path that has a normal form holds the character.
-    path.len() > SHORTEST_CUT && path.contains("…[") && path.contains(" octets sha256:")
-}
-
-/// Head and tail of a path that was cut are longer.
-const SHORTEST_CUT: usize = 900;
 const TOO_LATE: &str = " came too late for who asked: this was refused after all";
 const WORDS: [&str; 3] = ["repeated", "dropped", "folded"];
 

@@ -32,7 +32,7 @@ pub mod verify;
 mod why;
 
 pub use alarm::is_alarm;
-pub use counted::{counted, hosts_of, is_cut};
+pub use counted::{counted, hosts_of};
 pub use deed::Deed;
 pub use entry::{Entry, TlsFacts, VerdictWord};
 pub use event::Event;

@@ -7,13 +7,14 @@ use std::{fmt, net::IpAddr, sync::Arc};
 
 use crate::{
     deny_reason::DenyReason,
-    explain,
     fqdn::Fqdn,
     host::{Host, Port},
-    intent::{AppProtocol, RequestIntent},
-    policy::Policy,
-    verdict::{Denial, Handling, RuleRef, Verdict},
+    intent::AppProtocol,
 };
+
+mod decided;
+
+pub(crate) use decided::Decided;
 
 /// What was asked for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -49,8 +50,32 @@ pub enum Asked {
 pub enum Outcome {
     /// A rule let it pass.
     Allowed,
-    /// It was denied, or passed only because the policy observed.
+    /// It passed only because the policy observed; why it would have been denied.
+    Observed(DenyReason),
+    /// It was denied.
     Denied(DenyReason),
+}
+
+impl Outcome {
+    /// Whether it passed, by whatever.
+    #[must_use]
+    pub const fn passed(self) -> bool {
+        match self {
+            Self::Allowed | Self::Observed(_) => true,
+            Self::Denied(_) => false,
+        }
+    }
+
+    /// Whether it was refused where it was dialled to, after it was let go.
+    #[must_use]
+    pub const fn is_of_address(self) -> bool {
+        matches!(
+            self,
+            Self::Denied(
+                DenyReason::PrivateAddress | DenyReason::PublicAddress | DenyReason::NeverOpenable
+            )
+        )
+    }
 }
 
 /// One attempt, or several that are alike.
@@ -90,7 +115,25 @@ impl Asked {
             Self::Connection { port, .. } | Self::Request { port, .. } => Some(*port),
         }
     }
+
+    /// Whether it is a request of whose path only a part is recorded.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        matches!(self, Self::Request { path, .. } if is_cut(path))
+    }
 }
+
+/// Whether a path is not all of what was asked for: of long ones a record keeps head, tail and a digest, or the head.
+#[must_use]
+pub fn is_cut(path: &str) -> bool {
+    // No path that has a normal form holds the character, nor a space.
+    let middle =
+        path.len() > SHORTEST_CUT && path.contains("…[") && path.contains(" octets sha256:");
+    middle || path.ends_with(" octets cut)")
+}
+
+/// Head and tail of a path that was cut in its middle are longer.
+const SHORTEST_CUT: usize = 900;
 
 /// `api.example.com`, `tcp db.example.com:5432`, `GET https://api.example.com:443/user`.
 impl fmt::Display for Asked {
@@ -123,142 +166,15 @@ impl Attempt {
         self.address.or_else(|| self.asked.host().ip())
     }
 
-    /// Whether rules decided it: an attempt that was denied for another reason (a limit, a secret, an
-    /// origin's fault) tells nothing about rules. An address is opened by a rule's `allow_private`, so
+    /// Whether rules decided it: an attempt that was, or would have been, denied for another reason (a limit, a secret,
+    /// an origin's fault) tells nothing about rules. An address is opened by a rule's `allow_private`, so
     /// that it counts where it is known.
     #[must_use]
     pub fn is_of_rules(&self) -> bool {
         match self.outcome {
             Outcome::Allowed => true,
             Outcome::Denied(DenyReason::PrivateAddress) => self.known_address().is_some(),
-            Outcome::Denied(reason) => reason.is_of_rules(),
+            Outcome::Observed(reason) | Outcome::Denied(reason) => reason.is_of_rules(),
         }
-    }
-}
-
-impl Policy {
-    /// Whether a rule of this policy lets an attempt pass with the secrets that it carried, and which.
-    ///
-    /// Limits take no part, nor does where in the request a secret stood.
-    ///
-    /// # Errors
-    /// The denial, as a program would have been told.
-    pub fn covers_attempt(&self, attempt: &Attempt) -> Result<Option<RuleRef>, Box<Denial>> {
-        self.covers_carrying(&attempt.asked, attempt.address, &attempt.secrets)
-    }
-
-    /// Whether a rule of this policy lets something pass, and which; `mode: observe` does not count.
-    ///
-    /// `address` is where the name was found, if it is known. Limits and secrets take no part.
-    ///
-    /// # Errors
-    /// The denial, as a program would have been told.
-    pub fn covers(
-        &self,
-        asked: &Asked,
-        address: Option<IpAddr>,
-    ) -> Result<Option<RuleRef>, Box<Denial>> {
-        self.covers_carrying(asked, address, &[])
-    }
-
-    fn covers_carrying(
-        &self,
-        asked: &Asked,
-        address: Option<IpAddr>,
-        secrets: &[Arc<str>],
-    ) -> Result<Option<RuleRef>, Box<Denial>> {
-        let host = asked.host();
-        let mut rule = None;
-        if let Host::Name(name) = &host {
-            rule = match self.decide_name(name) {
-                Verdict::Allow(permit) => covered(permit.rule(), permit.would_deny())?,
-                Verdict::Deny(denial) => return Err(denial),
-            };
-        }
-        let (port, protocol) = match asked {
-            Asked::Name(_) => return Ok(rule),
-            Asked::Connection { port, protocol, .. } => (*port, *protocol),
-            Asked::Request { port, protocol, .. } => (*port, Some(*protocol)),
-        };
-        let permit = match self.decide_connect(&host, port, protocol) {
-            Verdict::Allow(permit) => permit,
-            Verdict::Deny(denial) => return Err(denial),
-        };
-        rule = covered(permit.rule(), permit.would_deny())?;
-        if let Some(ip) = host.ip().or(address)
-            && let Err(reason) = explain::admits(&permit, ip)
-        {
-            // Where a floor does not open it, no rule of the policy's own does.
-            let refuses = |floor: &&Self| match floor.decide_connect(&host, port, protocol) {
-                Verdict::Allow(permit) => {
-                    permit.would_deny().is_none() && explain::admits(&permit, ip).is_err()
-                }
-                Verdict::Deny(_) => true,
-            };
-            let floor = self.floors().iter().find(refuses);
-            return Err(Box::new(Denial {
-                reason,
-                policy: floor.unwrap_or(self).reference().clone(),
-                rule: rule.filter(|_| floor.is_none()),
-                hint: String::new(),
-                floor: floor.is_some(),
-            }));
-        }
-        let Asked::Request {
-            protocol,
-            method,
-            path,
-            ..
-        } = asked
-        else {
-            return Ok(rule);
-        };
-        if permit.handling() != Handling::Inspect {
-            // What is not looked into gets no secret.
-            return match secrets.is_empty() {
-                true => Ok(rule),
-                false => Err(self.misused(rule)),
-            };
-        }
-        let intent = RequestIntent {
-            protocol: *protocol,
-            method,
-            path,
-        };
-        match self.decide_request(&host, port, &intent) {
-            Verdict::Allow(permit) => {
-                let rule = covered(permit.rule(), permit.would_deny())?;
-                let may_carry = |name: &Arc<str>| {
-                    let mut granted = permit.secrets().iter();
-                    granted.any(|grant| !grant.captures && grant.name.as_str() == &**name)
-                };
-                match secrets.iter().all(may_carry) {
-                    true => Ok(rule),
-                    false => Err(self.misused(rule)),
-                }
-            }
-            Verdict::Deny(denial) => Err(denial),
-        }
-    }
-
-    /// It lets the request pass, and not with the secrets that it carried.
-    fn misused(&self, rule: Option<RuleRef>) -> Box<Denial> {
-        Box::new(Denial {
-            reason: DenyReason::SecretMisuse,
-            policy: self.reference().clone(),
-            rule,
-            hint: String::new(),
-            floor: false,
-        })
-    }
-}
-
-fn covered(
-    rule: Option<&RuleRef>,
-    would_deny: Option<&Denial>,
-) -> Result<Option<RuleRef>, Box<Denial>> {
-    match would_deny {
-        Some(denial) => Err(Box::new(denial.clone())),
-        None => Ok(rule.cloned()),
     }
 }

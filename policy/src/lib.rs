@@ -47,7 +47,7 @@ pub mod unasked;
 pub mod verdict;
 
 pub use allow_option::{ParseAllowError, own_loopback};
-pub use attempt::{Asked, Attempt, Outcome};
+pub use attempt::{Asked, Attempt, Outcome, is_cut};
 pub use builder::PolicyBuilder;
 pub use capture::ParseEndpointError;
 pub use compile_error::{CompilePolicyError, Problem};
@@ -65,7 +65,7 @@ pub use listing::{Bounded, Leaves, Listed};
 pub use lookalike::Lookalike;
 pub use moment::{Moment, ParseMomentError};
 pub use policy::{Policy, SecretUse, SecretWay};
-pub use replay::{Change, Replay};
+pub use replay::{Change, Denier, Replay};
 pub use sandbox_id::SandboxId;
 pub use secret_grant::{
     Binding, ParseBindingError, ParseSecretPlaceError, ParseTokenPlaceError, SecretGrant,

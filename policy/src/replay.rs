@@ -1,16 +1,21 @@
 //! What a policy would have done with what was recorded: newly allowed, newly denied, the same.
 //!
-//! The questions go to the code that enforces. What was denied for a reason that no rule decides (a
-//! limit, a misused secret, an origin's fault, an address that is not known) is counted and left out; what
-//! passed and carried a secret must be allowed to. Limits take no part.
+//! The questions go to the code that enforces. What passed, passed by a rule or because a policy only observed, then as
+//! under the draft: what the draft lets pass by observing alone is listed beside. What was denied for a reason that no
+//! rule decides (a limit, a misused secret, an origin's fault, an address that is not known) is counted and left out, and
+//! so is what depends on a path of which only a part is recorded; what passed and carried a secret must be allowed to.
+//! Limits take no part.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    sync::Arc,
+};
 
 use crate::{
-    attempt::{Asked, Attempt, Outcome},
+    attempt::{Asked, Attempt, Decided, Outcome},
     deny_reason::DenyReason,
     policy::Policy,
-    verdict::RuleRef,
+    verdict::{Denial, RuleRef},
 };
 
 /// A comparison of what was with what a policy says.
@@ -24,10 +29,15 @@ pub struct Replay {
     pub still_allowed: u64,
     /// Attempts that were denied and would be.
     pub still_denied: u64,
-    /// Attempts that were denied for a reason that no rule decides.
+    /// Passes because the policy only observes, and would be denied if it enforced; in the lists above, too, where it
+    /// was denied. Most frequent first.
+    pub only_observed: Vec<Change>,
+    /// Attempts that were denied, or would have been, for a reason that no rule decides.
     pub not_of_rules: u64,
-    /// Attempts that passed then and that a floor denies now, by floor: whatever the policy says of them.
-    pub by_floor: BTreeMap<Arc<str>, u64>,
+    /// Attempts of which the answer depends on a path that was cut when it was recorded.
+    pub path_unknown: u64,
+    /// Attempts that passed then and that others deny now, by policy: whatever the draft says of them.
+    pub by_others: BTreeMap<Denier, u64>,
 }
 
 /// One thing that the policy decides otherwise than it was decided.
@@ -41,72 +51,190 @@ pub struct Change {
     pub first: Arc<str>,
     /// When last.
     pub last: Arc<str>,
-    /// The rule that lets it pass, or came nearest.
+    /// The rule that lets it pass, or came nearest; `None`, too, where it passes by observing alone.
     pub rule: Option<RuleRef>,
-    /// Why it was denied before, or is denied now.
+    /// Why it was denied before, is denied now, or would be if the policy enforced.
     pub reason: DenyReason,
 }
 
+/// Another policy than the draft.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Denier {
+    /// Its name.
+    pub policy: Arc<str>,
+    /// It bounds what the policy beneath it allows.
+    pub floor: bool,
+}
+
 impl Policy {
-    /// Decides on attempts again and compares.
+    /// Decides on attempts again and compares. This policy is the draft, whatever bounds it.
     #[must_use]
     pub fn replay<'a>(&self, attempts: impl IntoIterator<Item = &'a Attempt>) -> Replay {
+        // A floor that refuses is named, whatever the policy says.
+        let of_others = |_: &Attempt, denial: &Denial| denial.floor.then(|| denial.into());
+        self.compared(attempts, of_others)
+    }
+
+    /// The same where the draft is one of the floors of this policy; `without` is it without that floor.
+    #[must_use]
+    pub fn replay_beneath<'a>(
+        &self,
+        without: &Self,
+        attempts: impl IntoIterator<Item = &'a Attempt>,
+    ) -> Replay {
+        let of_others = |attempt: &Attempt, _: &Denial| match without.decided(attempt) {
+            Decided::Denied(denial) => Some((&*denial).into()),
+            Decided::Passes(_) | Decided::PathUnknown(_) => None,
+        };
+        self.compared(attempts, of_others)
+    }
+
+    /// `of_others`: who denies an attempt, where it is not the draft.
+    fn compared<'a>(
+        &self,
+        attempts: impl IntoIterator<Item = &'a Attempt>,
+        of_others: impl Fn(&Attempt, &Denial) -> Option<Denier>,
+    ) -> Replay {
         let mut replay = Replay::default();
-        let mut allowed = BTreeMap::new();
-        let mut denied = BTreeMap::new();
+        let (mut allowed, mut denied) = (BTreeMap::new(), BTreeMap::new());
+        let mut observed = BTreeMap::new();
         for attempt in attempts {
-            if !attempt.is_of_rules() {
-                replay.not_of_rules += attempt.count;
+            let (count, outcome) = (attempt.count, attempt.outcome);
+            let of_rules = attempt.is_of_rules();
+            if !outcome.passed() && !of_rules {
+                replay.not_of_rules += count;
                 continue;
             }
-            match (attempt.outcome, self.covers_attempt(attempt)) {
-                (Outcome::Allowed, Ok(_)) => replay.still_allowed += attempt.count,
-                (Outcome::Denied(_), Err(_)) => replay.still_denied += attempt.count,
-                (Outcome::Denied(reason), Ok(rule)) => {
-                    count(&mut allowed, attempt, rule, reason);
+            let passage = match self.decided(attempt) {
+                Decided::PathUnknown(_) => {
+                    replay.path_unknown += count;
+                    continue;
                 }
-                (Outcome::Allowed, Err(denial)) if denial.floor => {
-                    let floor = replay.by_floor.entry(denial.policy.name).or_default();
-                    *floor += attempt.count;
+                Decided::Denied(_) if !outcome.passed() => {
+                    replay.still_denied += count;
+                    continue;
                 }
-                (Outcome::Allowed, Err(denial)) => {
-                    count(&mut denied, attempt, denial.rule, denial.reason);
+                Decided::Denied(denial) => {
+                    match of_others(attempt, &denial) {
+                        Some(other) => *replay.by_others.entry(other).or_default() += count,
+                        None => add(&mut denied, attempt, denial.rule, denial.reason),
+                    }
+                    continue;
                 }
+                Decided::Passes(passage) => passage,
+            };
+            let rule = match passage.would_deny {
+                // It passes, and whether by a rule is not known.
+                Some(denial) if is_unknown(attempt, &denial) => None,
+                Some(denial) => {
+                    add(&mut observed, attempt, denial.rule, denial.reason);
+                    None
+                }
+                // A rule lets it go, and what would have been denied of it was no rule's.
+                None if !of_rules => {
+                    replay.not_of_rules += count;
+                    continue;
+                }
+                None => passage.rule,
+            };
+            match outcome {
+                Outcome::Allowed | Outcome::Observed(_) => replay.still_allowed += count,
+                Outcome::Denied(reason) => add(&mut allowed, attempt, rule, reason),
             }
         }
         replay.newly_allowed = by_frequency(allowed);
         replay.newly_denied = by_frequency(denied);
+        replay.only_observed = by_frequency(observed);
         replay
     }
 }
 
-fn count<'a>(
+impl Replay {
+    /// One comparison of two; what both tell of is told once.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.newly_allowed = together(self.newly_allowed, other.newly_allowed);
+        self.newly_denied = together(self.newly_denied, other.newly_denied);
+        self.only_observed = together(self.only_observed, other.only_observed);
+        self.still_allowed += other.still_allowed;
+        self.still_denied += other.still_denied;
+        self.not_of_rules += other.not_of_rules;
+        self.path_unknown += other.path_unknown;
+        for (denier, count) in other.by_others {
+            *self.by_others.entry(denier).or_default() += count;
+        }
+        self
+    }
+}
+
+impl From<&Denial> for Denier {
+    fn from(denial: &Denial) -> Self {
+        Self {
+            policy: Arc::clone(&denial.policy.name),
+            floor: denial.floor,
+        }
+    }
+}
+
+/// Whether it would be denied only where no rule speaks of the path that was cut.
+fn is_unknown(attempt: &Attempt, denial: &Denial) -> bool {
+    denial.reason == DenyReason::PathNotAllowed && attempt.asked.is_cut()
+}
+
+fn together(one: Vec<Change>, other: Vec<Change>) -> Vec<Change> {
+    if one.is_empty() || other.is_empty() {
+        return [one, other].concat();
+    }
+    let mut changes: BTreeMap<Asked, Change> = BTreeMap::new();
+    for change in one.into_iter().chain(other) {
+        match changes.entry(change.asked.clone()) {
+            Entry::Vacant(place) => {
+                place.insert(change);
+            }
+            Entry::Occupied(known) => known.into_mut().take(change),
+        }
+    }
+    by_frequency(changes)
+}
+
+impl Change {
+    /// Takes in another change of the same: what was last says why.
+    fn take(&mut self, other: Self) {
+        self.count += other.count;
+        if self.first > other.first {
+            self.first = other.first;
+        }
+        if self.last <= other.last {
+            self.last = other.last;
+            self.rule = other.rule;
+            self.reason = other.reason;
+        }
+    }
+}
+
+fn add<'a>(
     changes: &mut BTreeMap<&'a Asked, Change>,
     attempt: &'a Attempt,
     rule: Option<RuleRef>,
     reason: DenyReason,
 ) {
-    let time = &attempt.time;
-    let change = changes.entry(&attempt.asked).or_insert_with(|| Change {
+    let change = Change {
         asked: attempt.asked.clone(),
-        count: 0,
+        count: attempt.count,
         first: Arc::clone(&attempt.first),
-        last: Arc::clone(time),
-        rule: None,
+        last: Arc::clone(&attempt.time),
+        rule,
         reason,
-    });
-    change.count += attempt.count;
-    if change.first > attempt.first {
-        change.first = Arc::clone(&attempt.first);
-    }
-    if change.last <= *time {
-        change.last = Arc::clone(time);
-        change.rule = rule;
-        change.reason = reason;
+    };
+    match changes.entry(&attempt.asked) {
+        Entry::Vacant(place) => {
+            place.insert(change);
+        }
+        Entry::Occupied(known) => known.into_mut().take(change),
     }
 }
 
-fn by_frequency(changes: BTreeMap<&Asked, Change>) -> Vec<Change> {
+fn by_frequency<K>(changes: BTreeMap<K, Change>) -> Vec<Change> {
     let mut changes: Vec<_> = changes.into_values().collect();
     // Stable, so that equals stay in the order of what was asked for.
     changes.sort_by_key(|change| std::cmp::Reverse(change.count));

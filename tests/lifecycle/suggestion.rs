@@ -41,9 +41,24 @@ fn what_was_observed_is_suggested_and_then_enforced() {
         let _run = run.going(way).sh(seen).success();
         let document = suggested(&record);
         let file = lab.file("suggested.yaml", &document);
-        let (status, told, _) = policy(["simulate", &text(&file), "--audit", &text(&record)]);
+        let simulated = |file: &Path| {
+            let (status, told, _) = policy(["simulate", &text(file), "--audit", &text(&record)]);
+            (status, told)
+        };
+        let (status, told) = simulated(&file);
+        assert_eq!(status, 0, "{told}");
+        // What passed because nobody enforced is cut by who does, and not by who goes on observing.
+        let closed = lab.file("closed.yaml", "version: 1\negress: []\n");
+        let (status, told) = simulated(&closed);
         assert_eq!(status, 1, "{told}");
-        assert!(told.contains("newly denied: 0"), "{told}");
+        assert!(told.contains("newly denied: 4"), "{told}");
+        let watching = lab.file("watching.yaml", "version: 1\nmode: observe\negress: []\n");
+        let (status, told) = simulated(&watching);
+        assert_eq!(status, 0, "{told}");
+        assert!(
+            told.contains("observing alone, and denied under `mode: enforce`: 4"),
+            "{told}"
+        );
 
         let before = origin.requests().len();
         let run = lab.gig().policy(&document).going(way);

@@ -1,8 +1,8 @@
 //! Attempts as the counts keep them, made ready for a replay and a suggestion as [`super::Gathering`] does it
 //! with records.
 //!
-//! Which connection a record was of is not kept: of each server and host a name that was allowed says nothing
-//! beside a connection, nor a connection that was allowed beside a request. What was denied stays.
+//! Which connection a record was of is not kept: of each server and host a name that passed says nothing
+//! beside a connection, nor a connection that passed beside a request. What was denied stays.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -13,10 +13,7 @@ use std::{
 use gig_policy::{AppProtocol, Asked, Attempt, DenyReason, Fqdn, Host, Outcome, Port};
 
 use super::Traffic;
-use crate::{
-    counts::{KeptAttempt, What},
-    is_cut,
-};
+use crate::counts::{KeptAttempt, What};
 
 /// Where an outcome tells an address of.
 type Place<'a> = (&'a str, Host, Option<Port>);
@@ -25,7 +22,7 @@ type Place<'a> = (&'a str, Host, Option<Port>);
 #[derive(Default)]
 struct Dialled {
     reached: Option<IpAddr>,
-    refused: Option<IpAddr>,
+    refused: Option<(IpAddr, Outcome)>,
     times: u64,
 }
 
@@ -81,7 +78,7 @@ pub fn of_kept(kept: &[KeptAttempt]) -> (Traffic, u64) {
             Asked::Connection { .. } => requested.contains(&place),
             Asked::Request { .. } => false,
         };
-        if is_told && outcome == Outcome::Allowed {
+        if is_told && outcome.passed() {
             continue;
         }
         // Which of several that are alike carried it behind the head is not kept: each is taken to have.
@@ -113,7 +110,7 @@ pub fn of_kept(kept: &[KeptAttempt]) -> (Traffic, u64) {
 fn guessed(known: &[(&KeptAttempt, Asked, Outcome)], dialled: &HashMap<Place<'_>, Dialled>) -> u64 {
     let mut let_go: HashMap<Place<'_>, (u64, u64)> = HashMap::new();
     for (one, asked, outcome) in known {
-        if *outcome == Outcome::Allowed && matches!(asked, Asked::Request { .. }) {
+        if outcome.passed() && matches!(asked, Asked::Request { .. }) {
             let place = (one.server.as_str(), asked.host(), asked.port());
             let (several, times) = let_go.entry(place).or_default();
             *several += 1;
@@ -136,14 +133,15 @@ fn parted(
     let Some(found) = dialled else {
         return vec![(outcome, None, count)];
     };
-    if outcome != Outcome::Allowed {
-        return vec![(outcome, found.reached.or(found.refused), count)];
+    let refused_at = found.refused.map(|(address, _)| address);
+    if !outcome.passed() {
+        return vec![(outcome, found.reached.or(refused_at), count)];
     }
     let refused = found.times.min(count);
     found.times -= refused;
-    let denied = Outcome::Denied(DenyReason::PrivateAddress);
+    let denied = found.refused.map(|(_, denied)| denied);
     let parts = [
-        (denied, found.refused, refused),
+        (denied.unwrap_or(outcome), refused_at, refused),
         (outcome, found.reached, count - refused),
     ];
     parts
@@ -156,10 +154,10 @@ fn parted(
 fn told(one: &KeptAttempt, outcome: Outcome) -> Option<(Place<'_>, Dialled)> {
     let host = Host::parse(one.what.host.as_deref()?).ok()?;
     let address: IpAddr = one.what.address.as_deref()?.parse().ok()?;
-    let is_refused = outcome == Outcome::Denied(DenyReason::PrivateAddress);
+    let is_refused = outcome.is_of_address();
     let found = Dialled {
         reached: Some(address).filter(|_| !is_refused),
-        refused: Some(address).filter(|_| is_refused),
+        refused: Some((address, outcome)).filter(|_| is_refused),
         times: if is_refused { one.count } else { 0 },
     };
     Some((
@@ -169,10 +167,6 @@ fn told(one: &KeptAttempt, outcome: Outcome) -> Option<(Place<'_>, Dialled)> {
 }
 
 fn asked(what: &What) -> Option<Asked> {
-    if what.path.as_deref().is_some_and(is_cut) {
-        // No policy decides on what is left of a path.
-        return None;
-    }
     let host = what.host.as_deref()?;
     let protocol = what.protocol.as_deref().and_then(AppProtocol::of_word);
     let port = what.port.and_then(Port::new);
@@ -201,10 +195,14 @@ fn outcome(what: &What) -> Option<Outcome> {
             .copied()
             .find(|known| known.as_str() == word)
     };
-    match (what.verdict.as_str(), &what.reason) {
-        ("allow", _) => Some(Outcome::Allowed),
-        ("deny" | "would_deny", None) => Some(Outcome::Denied(DenyReason::Internal)),
-        ("deny" | "would_deny", Some(word)) => reason(word).map(Outcome::Denied),
+    let reason = match &what.reason {
+        None => Some(DenyReason::Internal),
+        Some(word) => reason(word),
+    };
+    match what.verdict.as_str() {
+        "allow" => Some(Outcome::Allowed),
+        "would_deny" if !(what.event == "dns" && what.held) => reason.map(Outcome::Observed),
+        "deny" | "would_deny" => reason.map(Outcome::Denied),
         _ => None,
     }
 }
@@ -344,6 +342,53 @@ mod tests {
                 (Outcome::Allowed, None, 1_999_999)
             ]
         );
+    }
+
+    #[test]
+    fn what_passed_by_observing_is_told_from_what_was_denied() {
+        let waiting = |held| {
+            let mut name = kept("dns", "would_deny", "c.example", None);
+            name.what.held = held;
+            name
+        };
+        let all = [
+            kept("dns", "would_deny", "a.example", None),
+            kept("connect", "would_deny", "a.example", None),
+            kept("request", "would_deny", "a.example", Some("/x")),
+            kept("request", "deny", "b.example", Some("/x")),
+        ];
+        assert_eq!(
+            words(&all),
+            [
+                "GET https://a.example:443/x Observed(HostNotAllowed)",
+                "GET https://b.example:443/x Denied(HostNotAllowed)",
+            ]
+        );
+        assert_eq!(
+            words(&[waiting(false), waiting(true)]),
+            [
+                "name c.example Observed(HostNotAllowed)",
+                "name c.example Denied(HostNotAllowed)",
+            ]
+        );
+        // It was refused where it was dialled to, after all.
+        let mut outcome = kept("response", "deny", "a.example", None);
+        outcome.what.address = Some("169.254.169.254".to_owned());
+        outcome.what.reason = Some("never_openable".to_owned());
+        let [_, _, request, _] = all;
+        assert_eq!(
+            words(&[outcome, request]),
+            ["GET https://a.example:443/x Denied(NeverOpenable)"]
+        );
+    }
+
+    #[test]
+    fn a_path_that_was_cut_is_read_all_the_same() {
+        let path = format!("/{}…[4000 octets sha256:0]…x", "x".repeat(900));
+        let cut = kept("request", "deny", "a.example", Some(&path));
+        let (traffic, unreadable) = of_kept(&[cut]);
+        assert_eq!((traffic.records, unreadable), (3, 0));
+        assert!(traffic.attempts[0].asked.is_cut());
     }
 
     #[test]

@@ -277,6 +277,18 @@ fn a_name_at_an_address_that_is_not_public_is_told_and_not_suggested() {
     );
 }
 
+#[test]
+fn a_cut_path_is_covered_by_an_entry_for_the_whole_host_alone() {
+    let long = format!("/{}…[4000 octets sha256:0]…x", "x".repeat(900));
+    let attempts = [request("GET", "a.example.com", 443, &long)];
+    let narrow = suggest("s", &attempts, None, None, Width::Path);
+    assert!(narrow.draft.entries.is_empty(), "{}", narrow.draft);
+    assert_eq!((narrow.uncovered.len(), narrow.notes.len()), (1, 1));
+    let wide = suggest("s", &attempts, None, None, Width::Host);
+    assert_eq!(wide.uncovered, [], "{}", wide.draft);
+    assert_eq!(wide.draft.entries.len(), 1);
+}
+
 /// Compared each with each, these would be thousands of millions of comparisons.
 #[test]
 fn many_hosts_and_every_port_are_suggested_in_one_pass() {

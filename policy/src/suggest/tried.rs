@@ -77,7 +77,7 @@ pub(super) fn gather(
             told.insert(note);
             continue;
         }
-        if let Some(why) = unspeakable(&attempt.asked) {
+        if let Some(why) = unspeakable(&attempt.asked, width) {
             *left_out.entry(why).or_default() += attempt.count;
             continue;
         }
@@ -179,7 +179,7 @@ const fn spoken(asked: &Asked) -> (Port, Option<AppProtocol>) {
 }
 
 /// Why no document can allow an attempt.
-fn unspeakable(asked: &Asked) -> Option<String> {
+fn unspeakable(asked: &Asked, width: Width) -> Option<String> {
     let Asked::Request { method, path, .. } = asked else {
         return None;
     };
@@ -190,7 +190,8 @@ fn unspeakable(asked: &Asked) -> Option<String> {
         // A pattern would take it for any text: whoever asks for it would widen the policy.
         return (&**path != "*").then(|| "its path holds a `*`".to_owned());
     }
-    if path.ends_with(CUT) {
+    // An entry for the whole host takes it, whatever its path is.
+    if width == Width::Path && asked.is_cut() {
         return Some("its path is longer than what is recorded of one".to_owned());
     }
     None
@@ -290,6 +291,3 @@ const UNSEEN_PROTOCOL: &str =
     "what is spoken there was not seen: add `protocol: tcp` if it is not HTTP";
 const UNSEEN_REQUEST: &str =
     "no request was seen: every method and path is allowed until you narrow it";
-
-/// How the record ends a text that it cut.
-const CUT: &str = "octets cut)";

@@ -14,10 +14,15 @@ play(async journey => {
   const suggested = await ana.getByLabel('Document').inputValue();
   check(suggested.includes('seen.test') && suggested.includes('# '), `suggested: ${await ana.innerText("main")}`);
   await journey.shot(ana, 'suggested');
-  await ana.getByLabel('Document').fill(suggested.replace('mode: observe', 'mode: enforce'));
-  await journey.click(ana, 'button', 'Simulate');
-  await ana.getByRole('heading', { name: 'With what was recorded' }).waitFor();
-  check(/newly den(y|ied): 0/.test(await ana.innerText('main')), await ana.innerText('main'));
+  const simulated = async (document, denied) => {
+    await ana.getByLabel('Document').fill(document);
+    await journey.click(ana, 'button', 'Simulate');
+    await ana.getByRole('heading', { name: 'With what was recorded' }).waitFor();
+    check((await ana.innerText('main')).includes(`newly deny: ${denied}\n`), await ana.innerText('main'));
+  };
+  // What was only observed is cut by a document that enforces and leaves it out.
+  await simulated('version: 1\nmode: enforce\negress: []\n', 1);
+  await simulated(suggested, 0);
   await journey.shot(ana, 'simulated');
 
   // Two people from now on: what one proposes waits for the other.

@@ -13,6 +13,7 @@ use gig_audit::{
     row::Row,
     search::{Filter, Page, Query},
 };
+use gig_policy::Reach;
 use jiff::SignedDuration;
 
 use super::{MOST_DAYS, Span};
@@ -25,7 +26,40 @@ pub(super) struct Under {
     pub(super) is_local: bool,
     /// Which policies bound theirs.
     pub(super) floors: Vec<String>,
+    /// Theirs, where it takes part.
+    pub(super) policy: Option<String>,
 }
+
+impl Under {
+    /// Where a draft takes the place of their policy.
+    #[expect(clippy::unnecessary_wraps, reason = "others leave some out")]
+    pub(super) fn alone(in_force: &InForce<'_>, server: &str, profile: &str) -> Option<Self> {
+        Some(Self {
+            is_local: in_force.is_local(server),
+            floors: in_force.floors_of(server, profile),
+            policy: None,
+        })
+    }
+
+    /// Where their own policy decides.
+    pub(super) fn with_policy(in_force: &InForce<'_>, server: &str, profile: &str) -> Self {
+        Self {
+            is_local: in_force.is_local(server),
+            floors: in_force.floors_of(server, profile),
+            policy: in_force.name_for(server, profile),
+        }
+    }
+
+    pub(super) const fn reach(&self) -> Reach {
+        match self.is_local {
+            true => Reach::Local,
+            false => Reach::External,
+        }
+    }
+}
+
+/// Under what the traffic of a server for a profile is decided; `None` where it takes no part.
+pub(super) type Whom<'a> = dyn Fn(&InForce<'_>, &str, &str) -> Option<Under> + 'a;
 
 /// What was read, by what it is decided under.
 #[derive(Default)]
@@ -104,7 +138,7 @@ impl Recorded {
 
     /// Takes lines, the newest first, oldest first; each is gone when it was taken. `under`: what a server did for a
     /// profile.
-    pub(super) fn of(mut lines: Vec<String>, under: impl Fn(&str, &str) -> Under) -> Self {
+    pub(super) fn of(mut lines: Vec<String>, under: impl Fn(&str, &str) -> Option<Under>) -> Self {
         let mut groups: BTreeMap<Under, Gathering> = BTreeMap::new();
         let mut unreadable = 0;
         while let Some(line) = lines.pop() {
@@ -115,7 +149,9 @@ impl Recorded {
             let text =
                 |text: &Option<std::sync::Arc<str>>| text.as_deref().unwrap_or_default().to_owned();
             let under = under(&text(&record.entry.server), &text(&record.entry.profile));
-            groups.entry(under).or_default().take(&record);
+            if let Some(under) = under {
+                groups.entry(under).or_default().take(&record);
+            }
         }
         let groups = groups.into_iter().map(|(under, one)| (under, one.finish()));
         Self {
@@ -126,14 +162,13 @@ impl Recorded {
     }
 
     /// Takes attempts as they are kept.
-    fn of_kept(kept: Vec<KeptAttempt>, under: impl Fn(&str, &str) -> Under) -> Self {
+    fn of_kept(kept: Vec<KeptAttempt>, under: impl Fn(&str, &str) -> Option<Under>) -> Self {
         let mut groups: BTreeMap<Under, Vec<KeptAttempt>> = BTreeMap::new();
         for one in kept {
             let profile = one.what.profile.as_deref().unwrap_or_default();
-            groups
-                .entry(under(&one.server, profile))
-                .or_default()
-                .push(one);
+            if let Some(under) = under(&one.server, profile) {
+                groups.entry(under).or_default().push(one);
+            }
         }
         let mut read = Self::default();
         for (under, kept) in groups {
@@ -157,31 +192,23 @@ impl Recorded {
 
 /// What bounds a server for a profile, looked up once however much they asked for.
 struct Bound {
-    under: Under,
+    /// `None` where it takes no part.
+    under: Option<Under>,
+    floors: Vec<String>,
     policy: Option<String>,
-}
-
-impl Bound {
-    fn of(in_force: &InForce<'_>, (server, profile): (&str, &str)) -> Self {
-        Self {
-            under: Under {
-                is_local: in_force.is_local(server),
-                floors: in_force.floors_of(server, profile),
-            },
-            policy: in_force.name_for(server, profile),
-        }
-    }
 }
 
 /// All of them that are asked for.
 struct Bounds<'a> {
     in_force: InForce<'a>,
+    whom: &'a Whom<'a>,
     known: RefCell<HashMap<(String, String), Rc<Bound>>>,
 }
 
 impl<'a> Bounds<'a> {
-    fn read(app: &'a App) -> Result<Self, Problem> {
+    fn read(app: &'a App, whom: &'a Whom<'a>) -> Result<Self, Problem> {
         Ok(Self {
+            whom,
             in_force: InForce::read(app.store.as_ref()).map_err(Problem::internal)?,
             known: RefCell::default(),
         })
@@ -190,20 +217,25 @@ impl<'a> Bounds<'a> {
     fn of(&self, server: &str, profile: &str) -> Rc<Bound> {
         let mut known = self.known.borrow_mut();
         let one = known.entry((server.to_owned(), profile.to_owned()));
-        let make = || Rc::new(Bound::of(&self.in_force, (server, profile)));
-        Rc::clone(one.or_insert_with(make))
+        let make = || Bound {
+            under: (self.whom)(&self.in_force, server, profile),
+            floors: self.in_force.floors_of(server, profile),
+            policy: self.in_force.name_for(server, profile),
+        };
+        Rc::clone(one.or_insert_with(|| Rc::new(make())))
     }
 
     /// Whether something is of the policy of the span. What a floor denied bears the floor's name.
     fn is_of(&self, span: &Span, server: &str, what: &What) -> bool {
+        let profile = what.profile.as_deref().unwrap_or_default();
+        let bound = self.of(server, profile);
+        if bound.under.is_none() {
+            return false;
+        }
         let (Some(wanted), Some(decided)) = (&span.policy, &what.policy) else {
             return span.policy == what.policy || span.policy.is_none();
         };
-        let profile = what.profile.as_deref().unwrap_or_default();
-        let is_bounded = || {
-            let bound = self.of(server, profile);
-            bound.under.floors.contains(decided) && bound.policy.as_ref() == Some(wanted)
-        };
+        let is_bounded = || bound.floors.contains(decided) && bound.policy.as_ref() == Some(wanted);
         wanted == decided || is_bounded()
     }
 
@@ -217,13 +249,13 @@ impl<'a> Bounds<'a> {
 }
 
 /// What was recorded of the span.
-pub(super) fn read(app: &App, span: &Span) -> Result<Recorded, Problem> {
+pub(super) fn read(app: &App, span: &Span, whom: &Whom<'_>) -> Result<Recorded, Problem> {
     let days = span.days.clamp(1, MOST_DAYS);
     let hours = SignedDuration::from_hours(24 * i64::from(days));
     let begun = app.clock.now();
     let since = begun.checked_sub(hours).map_err(Problem::internal)?;
     let since = format!("{since:.6}");
-    let bounds = Bounds::read(app)?;
+    let bounds = Bounds::read(app, whom)?;
     let under = |server: &str, profile: &str| bounds.of(server, profile).under.clone();
     let late = || app.clock.now().duration_since(begun) > WITHIN;
     let page = |query: &Query| app.page(query);

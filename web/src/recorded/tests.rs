@@ -5,9 +5,11 @@ use gig_audit::{
     row::Row,
     search::{Filter, Found, Marks, Page, Position, Query},
 };
+use gig_policy::Reach;
 
 use super::{
-    reading::{AT_ONCE, MOST, MOST_OCTETS, Under, newest},
+    reading::{AT_ONCE, MOST, MOST_OCTETS, Recorded, newest},
+    simulation::Differs,
     *,
 };
 
@@ -63,9 +65,11 @@ fn what_cannot_be_read_is_counted_and_what_a_local_server_asked_for_is_its_own()
         line("outside", "a_reason_of_a_later_gig", "two.example"),
         line("outside", "host_not_allowed", "three.example"),
     ];
-    let read = Recorded::of(lines, |server, _| Under {
-        is_local: server == "inside",
-        floors: Vec::new(),
+    let read = Recorded::of(lines, |server, _| {
+        Some(Under {
+            is_local: server == "inside",
+            ..Under::default()
+        })
     });
     assert_eq!((read.records(), read.unreadable), (3, 1));
     let asked = |traffic: &Traffic| -> Vec<String> {
@@ -90,7 +94,7 @@ fn what_cannot_be_read_is_counted_and_what_a_local_server_asked_for_is_its_own()
     let (external, local) = (replayed(Reach::External), replayed(Reach::Local));
     assert!(external.newly_allowed.is_empty(), "{external:?}");
     assert_eq!(local.newly_allowed.len(), 1);
-    let together = both(external, local);
+    let together = external.and(local);
     assert_eq!(
         (together.newly_allowed.len(), together.still_denied),
         (1, 1)
@@ -250,7 +254,15 @@ async fn what_a_floor_denies_is_simulated_as_denied() {
         sandbox: Some(sandbox.to_string()),
     };
     assert_eq!(of_span("p", span).await, (Vec::new(), 1));
-    // The floor itself, drafted anew.
+    // The floor itself, drafted anew: what is beneath it denies that, too, until it does not.
+    assert_eq!(of("company", None).await, (Vec::new(), 1));
+    lab.make(&crate::store::Change::SavePolicy {
+        name: "p".parse().unwrap(),
+        expected: None,
+        document: draft.to_owned(),
+        reason: String::new(),
+        secrets: crate::store::Vouched::Freely,
+    });
     let docs = vec!["GET https://new.example:443/docs".to_owned()];
     assert_eq!(of("company", None).await, (docs, 0));
 }

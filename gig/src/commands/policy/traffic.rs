@@ -25,9 +25,11 @@ pub(crate) fn simulate(args: &PolicySimulateArgs) -> anyhow::Result<ExitStatus> 
         "records": traffic.records,
         "newly_allowed": changes_json(&replay.newly_allowed),
         "newly_denied": changes_json(&replay.newly_denied),
+        "only_observed": changes_json(&replay.only_observed),
         "still_allowed": replay.still_allowed,
         "still_denied": replay.still_denied,
         "not_decided_by_rules": replay.not_of_rules,
+        "path_not_known": replay.path_unknown,
     });
     output::print(args.output.json, &document, &told(&replay))?;
     let same = replay.newly_allowed.is_empty() && replay.newly_denied.is_empty();
@@ -40,7 +42,7 @@ pub(crate) fn simulate(args: &PolicySimulateArgs) -> anyhow::Result<ExitStatus> 
 
 fn told(replay: &Replay) -> String {
     let mut text = String::new();
-    let mut part = |title: &str, changes: &[Change], by: &str| {
+    let mut part = |title: &str, changes: &[Change], by: &str, none: &str| {
         text += &format!("{title}: {}\n", changes.len());
         for change in changes.iter().take(MOST_TOLD) {
             let rule = change.rule.as_ref().map(ToString::to_string);
@@ -48,7 +50,7 @@ fn told(replay: &Replay) -> String {
                 "  {:>6}x {}\n          {by}{}; {}, {} to {}\n",
                 change.count,
                 printable(&change.asked.to_string()),
-                rule.as_deref().unwrap_or("no rule"),
+                rule.as_deref().unwrap_or(none),
                 change.reason,
                 printable(&change.first),
                 printable(&change.last),
@@ -59,8 +61,22 @@ fn told(replay: &Replay) -> String {
             text += &format!("  and {more} more (--json lists all)\n");
         }
     };
-    part("newly allowed", &replay.newly_allowed, "allowed by ");
-    part("newly denied", &replay.newly_denied, "nearest: ");
+    let observing = "observing alone";
+    part(
+        "newly allowed",
+        &replay.newly_allowed,
+        "allowed by ",
+        observing,
+    );
+    part("newly denied", &replay.newly_denied, "nearest: ", "no rule");
+    if !replay.only_observed.is_empty() {
+        let title = "passed by observing alone, and denied under `mode: enforce`";
+        part(title, &replay.only_observed, "nearest: ", "no rule");
+    }
+    if replay.path_unknown > 0 {
+        let count = replay.path_unknown;
+        text += &format!("not known: {count}, whose path was cut when it was recorded\n");
+    }
     text += &format!(
         "the same: {} allowed, {} denied; {} denied for a reason that no rule decides\nlimits take no part, nor does where \
          in a request a secret stood; one that an option of `gig run` bound counts as one that the document must grant",

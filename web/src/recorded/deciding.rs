@@ -1,0 +1,121 @@
+//! What would be in force, for a simulation: a draft in the place of a floor.
+
+use gig_policy::{Moment, Policy, Reach, Replay};
+
+use super::{
+    Simulation, Span,
+    reading::{Under, read},
+};
+use crate::{api_error::Problem, app::App, document, in_force::InForce};
+
+/// A document, compiled for who asks for it.
+pub(super) struct Draft<'a> {
+    name: &'a str,
+    text: &'a str,
+    external: Policy,
+    local: Option<Policy>,
+}
+
+impl<'a> Draft<'a> {
+    /// # Errors
+    /// When the document is not valid.
+    pub(super) fn of(name: &'a str, text: &'a str) -> Result<Self, Problem> {
+        Ok(Self {
+            name,
+            text,
+            external: compiled(name, text, Reach::External)?,
+            local: None,
+        })
+    }
+
+    pub(super) fn as_of(&mut self, reach: Reach) -> Result<Policy, Problem> {
+        match (reach, &self.local) {
+            (Reach::External, _) => Ok(self.external.clone()),
+            (Reach::Local, Some(local)) => Ok(local.clone()),
+            (Reach::Local, None) => {
+                let local = compiled(self.name, self.text, reach)?;
+                Ok(self.local.insert(local).clone())
+            }
+        }
+    }
+}
+
+fn compiled(name: &str, text: &str, reach: Reach) -> Result<Policy, Problem> {
+    document::compile(name, 0, text, Some(reach)).map_err(Problem::document)
+}
+
+/// Policies as they are kept.
+pub(super) fn policies<'n>(
+    in_force: &mut InForce<'_>,
+    names: impl IntoIterator<Item = &'n String>,
+    reach: Reach,
+) -> Result<Vec<Policy>, Problem> {
+    let names = names.into_iter();
+    let read = names.map(|name| in_force.read_policy(name.clone(), reach));
+    read.collect::<Result<_, _>>().map_err(Problem::internal)
+}
+
+/// A draft of a floor, beneath which each server's own policy decides.
+pub(super) fn of_floor(
+    app: &App,
+    draft: &mut Draft<'_>,
+    span: Span,
+    now: Moment,
+) -> Result<Simulation, Problem> {
+    let name = draft.name.to_owned();
+    let chosen = span.server.is_some();
+    // What it let pass bears the name of the policy beneath it.
+    let span = Span {
+        policy: None,
+        ..span
+    };
+    let whom = |in_force: &InForce<'_>, server: &str, profile: &str| {
+        if !in_force.knows(server) {
+            return None;
+        }
+        let mut under = Under::with_policy(in_force, server, profile);
+        let is_own = under.policy.as_ref() == Some(&name);
+        let bounds = under.floors.contains(&name);
+        if !bounds && !is_own {
+            // Only the server that was asked for is tried under it.
+            if !chosen {
+                return None;
+            }
+            under.floors.push(name.clone());
+        }
+        Some(under)
+    };
+    let read = read(app, &span, &whom)?;
+    let mut in_force = InForce::read(app.store.as_ref()).map_err(Problem::internal)?;
+    let mut replay = Replay::default();
+    for (under, traffic) in &read.groups {
+        let reach = under.reach();
+        let others = under.floors.iter().filter(|floor| **floor != name);
+        let others = policies(&mut in_force, others, reach)?;
+        let floor = draft.as_of(reach)?;
+        let done = if under.policy.as_ref() == Some(&name) {
+            floor.under(others).as_of(now).replay(&traffic.attempts)
+        } else {
+            let own = own(&mut in_force, under)?;
+            let without = own.under(others.clone()).as_of(now);
+            let with = own.under(others.into_iter().chain([floor]).collect());
+            with.as_of(now).replay_beneath(&without, &traffic.attempts)
+        };
+        replay = replay.and(done);
+    }
+    Ok(Simulation::of(replay, &read))
+}
+
+/// What is assigned; nothing denies all.
+fn own(in_force: &mut InForce<'_>, under: &Under) -> Result<Policy, Problem> {
+    match &under.policy {
+        Some(name) => {
+            let own = in_force.read_policy(name.clone(), under.reach());
+            own.map_err(Problem::internal)
+        }
+        None => Ok(Policy::deny_all("nothing assigned")),
+    }
+}
+
+#[cfg(test)]
+mod tests;
