@@ -4,7 +4,7 @@
 //! that carried it. What a document says beside that (`suggest::carried`) is kept where one is replaced. Paths are, where a list of
 //! them would say less than a pattern (`suggest::paths`), and a remark says how many a pattern stands
 //! for. What cannot or should not be suggested (an address that is not public, a name of which only
-//! the port is missing) is told in words. The result is compiled and asked about every attempt again:
+//! the port is missing, a path that was cut) is told in words. The result is compiled and asked about every attempt again:
 //! what it does not cover is listed, never left unsaid.
 
 use std::{
@@ -15,18 +15,19 @@ use std::{
 use crate::{
     attempt::{Asked, Attempt},
     draft::{Draft, DraftEntry, DraftRule, DraftSecret, DraftTarget},
-    host::{Host, Port},
+    host::Port,
     http_match::Method,
     intent::AppProtocol,
     policy::Policy,
-    special_purpose::{AddressClass, classify},
 };
 
 mod carried;
 mod paths;
+mod private;
 mod tried;
 
 pub use carried::InPlaceOf;
+use private::Private;
 use tried::{Place, Tried};
 
 /// How wide a suggested entry is.
@@ -66,7 +67,10 @@ pub fn suggest(
     };
     let wanted: Vec<_> = attempts.iter().filter(wanted).collect();
     let mut notes = Vec::new();
-    let tried = tried::gather(&wanted, width, &mut notes);
+    let old =
+        instead.and_then(|old| Some(Policy::compile(old.document, "old").ok()?.as_of(old.now)));
+    let private = Private::of(attempts, old.as_ref());
+    let tried = tried::gather(&wanted, width, &private, &mut notes);
     let entries = tried
         .iter()
         .map(|(place, tried)| entry(place, tried, width));
@@ -138,6 +142,7 @@ fn entry(place: &Place, tried: &Tried, width: Width) -> DraftEntry {
         (Some(AppProtocol::Https), Port::HTTPS) | (Some(AppProtocol::Http), Port::HTTP) => None,
         (protocol, _) => protocol.map(AppProtocol::as_str),
     };
+    entry.allow_private = tried.private.iter().map(ToString::to_string).collect();
     entry.remarks.push(tried.evidence());
     entry.remarks.extend(tried.remark.map(str::to_owned));
     if !secrets.is_empty() {
@@ -196,6 +201,7 @@ fn merge_ports(entries: Vec<DraftEntry>) -> Vec<DraftEntry> {
             entry.target.clone(),
             entry.protocol,
             entry.secrets.clone(),
+            entry.allow_private.clone(),
             entry.rules.is_some(),
             rules,
         );
@@ -212,23 +218,6 @@ fn merge_ports(entries: Vec<DraftEntry>) -> Vec<DraftEntry> {
         }
     }
     merged
-}
-
-/// Whether the address of an attempt may be suggested; the remark if not.
-fn not_public(attempt: &Attempt) -> Option<String> {
-    let ip = attempt.known_address()?;
-    let what = match attempt.asked.host() {
-        Host::Ip(ip) => format!("{ip} is"),
-        Host::Name(name) => format!("{name} is at {ip}, which is"),
-    };
-    match classify(ip) {
-        AddressClass::Global => None,
-        AddressClass::Special { name } => Some(format!(
-            "{what} not a public address ({name}): if it is meant, write its entry with \
-             `allow_private` yourself"
-        )),
-        AddressClass::NeverOpenable { name } => Some(format!("{what} never opened ({name})")),
-    }
 }
 
 fn plural(count: u64, word: &str) -> String {

@@ -38,7 +38,7 @@ pub(crate) struct Span {
 }
 
 /// A draft for recorded traffic. Of the policy's newest version it keeps what records do not tell: `deny`, `hold`,
-/// `limits`, and of rules for the same `expires`, `tls: passthrough` and where a secret may stand.
+/// `limits`, and of rules for the same `expires`, `tls: passthrough`, `allow_private` and where a secret may stand.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Suggested {
     /// Records that were taken into account.

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::{attempt::Outcome, deny_reason::DenyReason};
+use crate::{attempt::Outcome, deny_reason::DenyReason, host::Host};
 
 const DENIED: Outcome = Outcome::Denied(DenyReason::HostNotAllowed);
 
@@ -275,6 +275,53 @@ fn a_name_at_an_address_that_is_not_public_is_told_and_not_suggested() {
         "{:?}",
         suggestion.notes
     );
+}
+
+#[test]
+fn an_address_that_the_document_opens_there_stays_open_and_no_other_rule_is_written() {
+    let old = "version: 1\nname: s\negress:\n\
+        \x20 - {host: db.example.com, ports: [443], allow_private: [10.1.0.0/16], rules: [{methods: [GET]}]}\n";
+    let instead = InPlaceOf {
+        document: old,
+        now: crate::Moment::from_unix(1_800_000_000),
+    };
+    let at = |mut attempt: Attempt, ip: [u8; 4], outcome| {
+        attempt.address = Some(ip.into());
+        attempt.outcome = outcome;
+        attempt
+    };
+    let there = [10, 1, 2, 3];
+    let mut late = request("PUT", "db.example.com", 443, "/y");
+    late.outcome = Outcome::Denied(DenyReason::MethodNotAllowed);
+    let attempts = [
+        at(
+            request("GET", "db.example.com", 443, "/x"),
+            there,
+            Outcome::Allowed,
+        ),
+        // Where that would have gone is known by the other.
+        late,
+        // The document opens nothing at that port, nor at that address, nor for that host.
+        request("GET", "db.example.com", 8443, "/x"),
+        at(request("GET", "new.example.com", 443, "/x"), there, DENIED),
+    ];
+    let made = suggest("s", &attempts, None, Some(instead), Width::Path);
+    let text = made.draft.to_string();
+    let [entry] = made.draft.entries.as_slice() else {
+        panic!("{text}");
+    };
+    assert_eq!(entry.allow_private, ["10.1.0.0/16"]);
+    assert_eq!(entry.rules.as_ref().map(Vec::len), Some(2), "{text}");
+    let policy = Policy::compile(&text, "s").unwrap();
+    for covered in [&attempts[0], &attempts[1]] {
+        let ip = Some(there.into());
+        assert!(policy.covers(&covered.asked, ip).is_ok(), "{text}");
+    }
+    assert_eq!(made.uncovered.len(), 2, "{:?}", made.uncovered);
+    assert_eq!(made.notes.len(), 2, "{:?}", made.notes);
+    // By itself nothing opens it.
+    let made = suggest("s", &attempts, None, None, Width::Path);
+    assert!(made.draft.entries.is_empty(), "{}", made.draft);
 }
 
 #[test]

@@ -5,7 +5,9 @@ use std::{
     sync::Arc,
 };
 
-use super::{Width, not_public, plural, widen};
+use ipnet::IpNet;
+
+use super::{Private, Width, plural, widen};
 use crate::{
     attempt::{Asked, Attempt},
     host::{Host, Port},
@@ -22,6 +24,8 @@ pub(super) struct Tried {
     pub(super) bare: u64,
     /// Questions for the name alone.
     pub(super) names: u64,
+    /// What must be opened for it, and is.
+    pub(super) private: BTreeSet<IpNet>,
     /// What the entry guesses.
     pub(super) remark: Option<&'static str>,
     times: Option<(Arc<str>, Arc<str>)>,
@@ -65,6 +69,7 @@ pub(super) struct Place {
 pub(super) fn gather(
     attempts: &[&Attempt],
     width: Width,
+    private: &Private<'_>,
     notes: &mut Vec<String>,
 ) -> BTreeMap<Place, Tried> {
     let carried = carried(attempts, width);
@@ -73,10 +78,13 @@ pub(super) fn gather(
     let mut left_out: BTreeMap<String, u64> = BTreeMap::new();
     for attempt in attempts {
         let host = attempt.asked.host();
-        if let Some(note) = not_public(attempt) {
-            told.insert(note);
-            continue;
-        }
+        let opened = match private.opened(attempt) {
+            Ok(opened) => opened,
+            Err(note) => {
+                told.insert(note);
+                continue;
+            }
+        };
         if let Some(why) = unspeakable(&attempt.asked, width) {
             *left_out.entry(why).or_default() += attempt.count;
             continue;
@@ -86,6 +94,7 @@ pub(super) fn gather(
             place.secrets.clone_from(secrets);
         }
         let tried = places.entry(place).or_default();
+        tried.private.extend(opened);
         widen(&mut tried.times, &attempt.first);
         widen(&mut tried.times, &attempt.time);
         match &attempt.asked {
@@ -265,6 +274,7 @@ fn explain_by_requests(places: &mut BTreeMap<Place, Tried>) {
         if let Some(bare) = places.remove(&place)
             && let Some(tried) = places.get_mut(&other)
         {
+            tried.private.extend(bare.private.iter().copied());
             tried.bare += bare.bare;
             tried.names += bare.names;
             if let Some((first, last)) = &bare.times {
