@@ -36,6 +36,17 @@ pub(crate) struct InForce<'a> {
     compiled: HashMap<(String, Reach), Policy>,
 }
 
+/// Another policy somewhere, or none, than the store says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Supposed {
+    /// Where.
+    pub(crate) place: Place,
+    /// Which; `None` takes out what is there.
+    pub(crate) policy: Option<String>,
+    /// As what bounds it, not as what is assigned.
+    pub(crate) is_floor: bool,
+}
+
 /// What is assigned to somebody.
 enum Assigned<'a> {
     /// This, by its place.
@@ -78,6 +89,44 @@ impl<'a> InForce<'a> {
             Assigned::One(one) => Some(one.policy.clone()),
             Assigned::Nothing | Assigned::Ambiguous => None,
         }
+    }
+
+    /// Goes on as if this were so.
+    pub(crate) fn suppose(&mut self, supposed: &Supposed) {
+        let all = match supposed.is_floor {
+            true => &mut self.floors,
+            false => &mut self.assignments,
+        };
+        all.retain(|one| one.place != supposed.place);
+        all.extend(supposed.policy.clone().map(|policy| Assignment {
+            place: supposed.place.clone(),
+            policy,
+        }));
+    }
+
+    /// Whether a server that runs for a profile is under what stands in that place.
+    pub(crate) fn concerns(&self, supposed: &Supposed, server: &str, profile: &str) -> bool {
+        let place = &supposed.place;
+        if supposed.is_floor {
+            return self.bounds(place, server, profile);
+        }
+        match self.assigned(server, profile) {
+            Assigned::One(one) => one.place == *place,
+            Assigned::Ambiguous => {
+                matches!(place, Place::Team(_)) && self.bounds(place, server, profile)
+            }
+            Assigned::Nothing => false,
+        }
+    }
+
+    /// What stands in a place by itself.
+    pub(crate) fn at(&self, place: &Place, is_floor: bool) -> Option<String> {
+        let mut all = match is_floor {
+            true => self.floors.iter(),
+            false => self.assignments.iter(),
+        };
+        all.find(|one| one.place == *place)
+            .map(|one| one.policy.clone())
     }
 
     /// For which teams and people a policy is in force, in words.
@@ -162,17 +211,21 @@ impl<'a> InForce<'a> {
 
     /// What bounds a server when it runs for a profile: each once, whichever of their places it bounds.
     pub(crate) fn floors_of(&self, server: &str, profile: &str) -> Vec<String> {
-        let (person, teams) = (folded(profile), self.teams_of(profile));
-        let bounds = |place: &Place| match place {
-            Place::All => true,
-            Place::Server(name) => name == server,
-            Place::Team(name) => teams.contains(name.as_str()),
-            Place::Profile(name) => *name == person,
-        };
         let mut seen = HashSet::new();
-        let floors = self.floors.iter().filter(|one| bounds(&one.place));
+        let floors = self.floors.iter();
+        let floors = floors.filter(|one| self.bounds(&one.place, server, profile));
         let floors = floors.filter(|one| seen.insert(one.policy.as_str()));
         floors.map(|one| one.policy.clone()).collect()
+    }
+
+    /// Whether a place has a server in it when that runs for a profile.
+    fn bounds(&self, place: &Place, server: &str, profile: &str) -> bool {
+        match place {
+            Place::All => true,
+            Place::Server(name) => name == server,
+            Place::Team(name) => self.teams_of(profile).contains(name.as_str()),
+            Place::Profile(name) => *name == folded(profile),
+        }
     }
 
     fn teams_of(&self, profile: &str) -> BTreeSet<&str> {

@@ -13,7 +13,12 @@ use gig_policy::{Asked, InPlaceOf, Replay, Suggestion, Width, suggest};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::{api_error::Problem, app::App, document, in_force::InForce};
+use crate::{
+    api_error::Problem,
+    app::App,
+    document,
+    in_force::{InForce, Supposed},
+};
 
 mod deciding;
 mod reading;
@@ -100,6 +105,21 @@ pub(crate) async fn simulate(
             replay = replay.and(bounded.replay(&traffic.attempts));
         }
         Ok(Simulation::of(replay, &read))
+    })
+    .await
+}
+
+/// What a policy would do that is put in force somewhere, becomes a floor there, or no longer is either.
+///
+/// # Errors
+/// When the store cannot be read, or others read for too long.
+pub(crate) async fn simulate_place(
+    app: &Arc<App>,
+    supposed: Supposed,
+    days: u16,
+) -> Result<Simulation, Problem> {
+    beside(app, move |app| {
+        deciding::of_place(app, &supposed, days, document::moment(app.clock.now()))
     })
     .await
 }

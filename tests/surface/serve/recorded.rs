@@ -17,10 +17,8 @@ fn what_was_denied_is_simulated_suggested_and_shown_to_who_approves() {
     let appliance = Appliance::start();
     let cookie = appliance.first_admin();
     let token = appliance.token("admin");
-    let put = Ask::new("PUT", "/api/v1/policies/web").token(&token);
-    let put = put.header("If-None-Match", "*");
-    let put = put.json(&json!({"document": NOTHING}));
-    assert_eq!(put.send(&appliance).status, 200);
+    save(&appliance, &token, "web", NOTHING);
+    save(&appliance, &token, "wide", WANTED);
     let script = "curl -s -m 20 -o /dev/null http://wanted.test/a; echo done";
     let words = [
         "server", "add", "asker", "--policy", "web", "--", "/bin/sh", "-c", script,
@@ -100,6 +98,45 @@ fn what_was_denied_is_simulated_suggested_and_shown_to_who_approves() {
         same["newly_allowed"].to_string().contains("wanted.test"),
         "{same}"
     );
+    assert_places_are_simulated(&appliance, [&cookie, &cem, &token]);
+}
+
+fn save(appliance: &Appliance, token: &str, name: &str, document: &str) {
+    let path = format!("/api/v1/policies/{name}");
+    let put = Ask::new("PUT", &path).token(token);
+    let put = put.header("If-None-Match", "*");
+    let put = put.json(&json!({"document": document}));
+    assert_eq!(put.send(appliance).status, 200);
+}
+
+/// Also where no document is proposed, but where one is to be in force or to bound what is.
+fn assert_places_are_simulated(appliance: &Appliance, [admin, approver, token]: [&str; 3]) {
+    let proposed = |path: &str, policy: &str| {
+        let put = Ask::new("PUT", path).cookie(admin).header("If-Match", "*");
+        let put = put.header("Origin", &format!("http://{}", appliance.address));
+        let put = put.json(&json!({"server": "asker", "policy": policy}));
+        let id = put.send(appliance).json()["id"].to_string();
+        let path = format!("/approvals/{id}");
+        let page = Ask::new("GET", &path).cookie(approver).send(appliance).body;
+        let path = format!("/api/v1/proposals/{id}/simulation");
+        let same = Ask::new("GET", &path).token(token).send(appliance);
+        assert_eq!(same.status, 200, "{same:?}");
+        (page, same.json())
+    };
+    let (page, same) = proposed("/api/v1/assignments", "wide");
+    for part in [
+        "policy wide in place of policy web",
+        "wanted.test",
+        "It would newly allow: 1",
+    ] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    assert_eq!(same["newly_allowed_total"], 1, "{same}");
+    let (page, same) = proposed("/api/v1/floors", "wide");
+    assert!(page.contains("policy wide in place of no floor"), "{page}");
+    assert!(page.contains("It would newly deny: 0"), "{page}");
+    assert_eq!(same["newly_allowed_total"], 0, "{same}");
+    assert!(same["records"].as_u64() > Some(0), "{same}");
 }
 
 #[test]

@@ -14,9 +14,10 @@ use crate::{
     api_error::Problem,
     app::App,
     auth::Caller,
+    in_force::Supposed,
     recorded::{self, Breadth, MOST_DAYS, Simulation, Span, Suggested},
     role::Permission,
-    store::Name,
+    store::{Draft, Name, ProposalKind},
 };
 
 /// A draft, and the traffic that it is to decide.
@@ -80,7 +81,8 @@ pub(crate) async fn suggest(
     ))
 }
 
-/// Decides a week's recorded traffic again by the document that a proposal would save.
+/// Decides a week's recorded traffic again as a proposal would have it: by the document that it would save, or by the policy
+/// that it would put in force somewhere or take out, or have as a floor.
 #[utoipa::path(get, path = "/api/v1/proposals/{id}/simulation", tag = "proposals",
     responses((status = 200, body = Simulation), (status = 404, body = Problem),
               (status = 429, body = Problem), (status = 503, body = Problem)))]
@@ -96,16 +98,44 @@ pub(crate) async fn of_proposal(
             &id.to_string(),
         ));
     }
-    let name = found
-        .draft
-        .policy()
-        .filter(|_| found.draft.holds_document());
-    let name = name.map(str::to_owned);
-    let name = name.ok_or_else(|| Problem::invalid("this proposal holds no document"))?;
-    let server = found.draft.server();
-    let span = span(&name, week(), server, None)?;
-    let done = simulated(&app, &caller, name, found.draft.value, span).await?;
-    Ok(Json(done))
+    let done = simulated_draft(&app, &caller, found.draft).await?;
+    let nothing =
+        || Problem::invalid("this proposal changes no policy that traffic could be held against");
+    Ok(Json(done.ok_or_else(nothing)?))
+}
+
+/// Simulates what is proposed; `None` where traffic says nothing of it. The console does the same.
+pub(crate) async fn simulated_draft(
+    app: &Arc<App>,
+    caller: &Caller,
+    draft: Draft,
+) -> Result<Option<Simulation>, Problem> {
+    if let Some(supposed) = supposed(&draft) {
+        takes_part(caller)?;
+        let done = recorded::simulate_place(app, supposed, week()).await?;
+        return Ok(Some(done));
+    }
+    let name = draft.policy().filter(|_| draft.holds_document());
+    let Some(name) = name.map(str::to_owned) else {
+        return Ok(None);
+    };
+    let span = span(&name, week(), draft.server(), None)?;
+    let done = simulated(app, caller, name, draft.value, span).await?;
+    Ok(Some(done))
+}
+
+/// What would stand where, of a proposal that writes no document.
+pub(crate) fn supposed(draft: &Draft) -> Option<Supposed> {
+    let is_floor = match draft.kind {
+        ProposalKind::Assign => false,
+        ProposalKind::SetFloor => true,
+        _ => return None,
+    };
+    Some(Supposed {
+        place: draft.place()?,
+        policy: draft.policy().map(str::to_owned),
+        is_floor,
+    })
 }
 
 /// Simulates; the console does the same.

@@ -24,15 +24,16 @@ use crate::{
         },
         policies::{Saved, checked},
         proposals::{ProposalView, decide as decide_on, proposal, turn},
-        recorded::{simulated, span, week},
+        recorded::{simulated_draft, supposed},
     },
     api_error::Problem,
     app::App,
     auth::Caller,
+    in_force::{InForce, Supposed},
     profile::Sight,
     recorded::Simulation,
     role::Permission,
-    store::{Applied, Decision, Draft, Place, Proposal, ProposalKind, ProposalState},
+    store::{Applied, Decision, Draft, Place, Proposal, ProposalKind, ProposalState, StoreError},
 };
 
 #[derive(Template)]
@@ -62,7 +63,7 @@ struct ApprovalPage {
     problem: String,
     may_decide: bool,
     may_withdraw: bool,
-    /// What it means, where it is a document.
+    /// What it means, where it changes which documents are in force.
     meaning: String,
     lines: Vec<DiffLine>,
     findings: Vec<String>,
@@ -294,28 +295,78 @@ async fn one(app: &Arc<App>, caller: &Caller, id: u64, problem: Option<Problem>)
             "Its document is kept no longer: it became nothing more than 30 days ago.".to_owned();
     } else if found.draft.holds_document() {
         let (name, on) = (page.policy.clone(), found.built_on);
-        let server = found.draft.server();
-        let document = found.draft.value;
+        let document = found.draft.value.clone();
         let wanted = name.clone();
         let old = app
             .ask(move |store| store.policy(&wanted, Some(on)))
             .await?;
         let old = old.map(|old| old.document).unwrap_or_default();
-        let found = checked(app, name.clone(), document.clone()).await?;
-        page.findings = found.findings.iter().map(ToString::to_string).collect();
-        (page.meaning, page.lines) = compared(app, name.clone(), old, document.clone()).await?;
-        if pending && (caller.may(Permission::Approve) || caller.may(Permission::EditPolicies)) {
-            let span = span(&name, week(), server, None)?;
-            match simulated(app, caller, name, document, span).await {
-                Ok(simulation) => page.simulation = Some(simulation),
-                Err(problem) => page.unread = problem.detail,
-            }
+        let checked = checked(app, name.clone(), document.clone()).await?;
+        page.findings = checked.findings.iter().map(ToString::to_string).collect();
+        (page.meaning, page.lines) = compared(app, name, old, document).await?;
+    } else if let Some(supposed) = supposed(&found.draft) {
+        (page.meaning, page.lines) = instead(app, supposed).await?;
+    }
+    if pending && (caller.may(Permission::Approve) || caller.may(Permission::EditPolicies)) {
+        match simulated_draft(app, caller, found.draft).await {
+            Ok(simulation) => page.simulation = simulation,
+            Err(problem) => page.unread = problem.detail,
         }
     }
     if status == StatusCode::OK {
         return Ok(shown(&page));
     }
     Ok(shown_as(status, &page))
+}
+
+/// What it means that another policy stands somewhere, or none, and the lines of both documents.
+async fn instead(app: &App, supposed: Supposed) -> Result<(String, Vec<DiffLine>), Problem> {
+    let wanted = supposed.clone();
+    let documents = app.ask(move |store| {
+        let mut known = InForce::read(store)?;
+        let before = stands(&known, &wanted);
+        known.suppose(&wanted);
+        let after = stands(&known, &wanted);
+        let text = |name: &Option<String>| -> Result<String, StoreError> {
+            let Some(name) = name else {
+                return Ok(nothing_of(&wanted).to_owned());
+            };
+            let kept = store.policy(name, None)?;
+            Ok(kept.map(|kept| kept.document).unwrap_or_default())
+        };
+        Ok(((text(&before)?, before), (text(&after)?, after)))
+    });
+    let ((old, before), (new, after)) = documents.await?;
+    let said = |name: &Option<String>| match (name, supposed.is_floor, &supposed.place) {
+        (Some(name), ..) => format!("policy {name}"),
+        (None, true, _) => "no floor".to_owned(),
+        (None, false, Place::Team(_) | Place::Profile(_)) => {
+            "what each server has by itself".to_owned()
+        }
+        (None, false, Place::Server(_) | Place::All) => "nothing, so that all is denied".to_owned(),
+    };
+    let words = format!("{} in place of {}\n", said(&after), said(&before));
+    let name = after.or(before).unwrap_or_default();
+    let (meaning, lines) = compared(app, name, old, new).await?;
+    Ok((format!("{words}{meaning}"), lines))
+}
+
+/// What holds where nothing stands: all is denied where something would be assigned, unless each server has its own.
+const fn nothing_of(supposed: &Supposed) -> &'static str {
+    match (supposed.is_floor, &supposed.place) {
+        (false, Place::Server(_) | Place::All) => "version: 1\negress: []\n",
+        _ => "",
+    }
+}
+
+/// What stands in a place; of servers without their own, what all have.
+fn stands(known: &InForce<'_>, supposed: &Supposed) -> Option<String> {
+    let Supposed {
+        place, is_floor, ..
+    } = supposed;
+    let own = known.at(place, *is_floor);
+    let falls_back = !is_floor && place.server().is_some();
+    own.or_else(|| known.at(&Place::All, false).filter(|_| falls_back))
 }
 
 /// As many as can wait.

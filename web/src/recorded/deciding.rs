@@ -1,4 +1,4 @@
-//! What would be in force, for a simulation: a draft in the place of a floor.
+//! What would be in force, for a simulation: a draft in the place of a floor, a policy where it is assigned.
 
 use gig_policy::{Moment, Policy, Reach, Replay};
 
@@ -6,7 +6,12 @@ use super::{
     Simulation, Span,
     reading::{Under, read},
 };
-use crate::{api_error::Problem, app::App, document, in_force::InForce};
+use crate::{
+    api_error::Problem,
+    app::App,
+    document,
+    in_force::{InForce, Supposed},
+};
 
 /// A document, compiled for who asks for it.
 pub(super) struct Draft<'a> {
@@ -100,6 +105,50 @@ pub(super) fn of_floor(
             let without = own.under(others.clone()).as_of(now);
             let with = own.under(others.into_iter().chain([floor]).collect());
             with.as_of(now).replay_beneath(&without, &traffic.attempts)
+        };
+        replay = replay.and(done);
+    }
+    Ok(Simulation::of(replay, &read))
+}
+
+/// What is put in force somewhere, or taken out, over the traffic of whom it concerns.
+pub(super) fn of_place(
+    app: &App,
+    supposed: &Supposed,
+    days: u16,
+    now: Moment,
+) -> Result<Simulation, Problem> {
+    let span = Span {
+        days,
+        policy: None,
+        server: supposed.place.server().map(str::to_owned),
+        sandbox: None,
+    };
+    let mut after = InForce::read(app.store.as_ref()).map_err(Problem::internal)?;
+    after.suppose(supposed);
+    let whom = |in_force: &InForce<'_>, server: &str, profile: &str| {
+        let concerned = [in_force, &after]
+            .iter()
+            .any(|known| known.concerns(supposed, server, profile));
+        let known = in_force.knows(server) && concerned;
+        known.then(|| Under::with_policy(&after, server, profile))
+    };
+    let read = read(app, &span, &whom)?;
+    let mut replay = Replay::default();
+    for (under, traffic) in &read.groups {
+        let own = own(&mut after, under)?;
+        let reach = under.reach();
+        let floors = policies(&mut after, &under.floors, reach)?;
+        let with = own.under(floors).as_of(now);
+        let floor = supposed.policy.as_ref().filter(|_| supposed.is_floor);
+        let done = match floor {
+            Some(floor) => {
+                let others = under.floors.iter().filter(|one| *one != floor);
+                let others = policies(&mut after, others, reach)?;
+                let without = own.under(others).as_of(now);
+                with.replay_beneath(&without, &traffic.attempts)
+            }
+            None => with.replay(&traffic.attempts),
         };
         replay = replay.and(done);
     }

@@ -1,4 +1,4 @@
-//! A floor is held against the traffic of all whom it bounds.
+//! A floor is held against the traffic of all whom it bounds, and a place against that of all in it.
 
 use gig_audit::{Entry, Event, Recorder, RecorderSettings, SqliteStore, VerdictWord};
 use gig_policy::DenyReason;
@@ -6,7 +6,7 @@ use gig_policy::DenyReason;
 use super::*;
 use crate::{
     app::tests::Lab,
-    recorded::simulate,
+    recorded::{simulate, simulate_place},
     store::{Change, Place},
 };
 
@@ -15,6 +15,7 @@ use crate::{
 async fn recorded() -> Lab {
     let lab = Lab::with(&["docs", "mail"]);
     save(&lab, "company", OPEN);
+    save(&lab, "closed", CLOSED);
     lab.make(&Change::SetFloor {
         place: Place::Server("docs".to_owned()),
         policy: Some("company".to_owned()),
@@ -99,6 +100,52 @@ async fn a_floor_is_simulated_over_all_whom_it_bounds() {
     // Where what is beneath denies it by now it is not the floor's doing.
     save(&lab, "p", CLOSED);
     assert_eq!(of(CLOSED, None).await, (2, Vec::new(), Vec::new(), 0));
+}
+
+#[tokio::test]
+async fn what_is_put_in_force_somewhere_is_simulated_over_what_was_recorded_there() {
+    let lab = recorded().await;
+    let of = async |place: Place, policy: Option<&str>, is_floor| {
+        let supposed = Supposed {
+            place,
+            policy: policy.map(str::to_owned),
+            is_floor,
+        };
+        told(simulate_place(&lab.app, supposed, 7).await.unwrap())
+    };
+    let (docs, mail) = (
+        Place::Server("docs".to_owned()),
+        Place::Server("mail".to_owned()),
+    );
+    let none = Vec::new;
+    let denied = |servers: &[&str]| servers.iter().map(|server| api(server)).collect::<Vec<_>>();
+    let closed = Some("closed");
+    assert_eq!(
+        of(mail.clone(), closed, false).await,
+        (1, none(), denied(&["mail"]), 0)
+    );
+    assert_eq!(
+        of(docs.clone(), Some("p"), false).await,
+        (2, none(), none(), 1)
+    );
+    assert_eq!(
+        of(Place::All, None, false).await,
+        (3, none(), denied(&["docs", "mail"]), 0)
+    );
+    assert_eq!(of(Place::profile("ana"), closed, false).await.2.len(), 2);
+    assert_eq!(of(Place::profile("ben"), closed, false).await.0, 0);
+    // As floors.
+    assert_eq!(
+        of(mail, closed, true).await,
+        (1, none(), denied(&["mail"]), 0)
+    );
+    assert_eq!(
+        of(docs.clone(), closed, true).await,
+        (2, none(), denied(&["docs"]), 0)
+    );
+    save(&lab, "p", WIDE);
+    let allowed = vec!["GET https://new.example:443/docs".to_owned()];
+    assert_eq!(of(docs, None, true).await, (2, allowed, none(), 1));
 }
 
 const OPEN: &str = "version: 1\negress:\n  - host: api.example.com\n";
