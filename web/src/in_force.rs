@@ -129,6 +129,14 @@ impl<'a> InForce<'a> {
             .map(|one| one.policy.clone())
     }
 
+    /// Whether a policy is in force for this server by its own assignment, and nowhere else.
+    pub(crate) fn is_only_of(&self, policy: &str, server: &str) -> bool {
+        let mut floors = self.floors.iter();
+        let mut assigned = self.assignments.iter().filter(|one| one.policy == policy);
+        let own = |one: &Assignment| one.place.server() == Some(server);
+        !floors.any(|one| one.policy == policy) && assigned.all(own)
+    }
+
     /// For which teams and people a policy is in force, in words.
     pub(crate) fn people_of(&self, policy: &str) -> Vec<String> {
         let people = self.assignments.iter().filter(|one| {

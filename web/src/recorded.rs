@@ -124,7 +124,8 @@ pub(crate) async fn simulate_place(
     .await
 }
 
-/// The narrowest document for what was tried.
+/// The narrowest document for what was tried. Of the policy's newest version it keeps what records do not tell, or where
+/// there is none, of that of `instead`.
 ///
 /// # Errors
 /// When others read for too long.
@@ -133,6 +134,7 @@ pub(crate) async fn suggestion(
     name: String,
     breadth: Breadth,
     span: Span,
+    instead: Option<String>,
 ) -> Result<Suggested, Problem> {
     beside(app, move |app| {
         let mut read = read(app, &span, &Under::alone)?;
@@ -154,7 +156,11 @@ pub(crate) async fn suggestion(
             uncovered,
             notes,
         } = {
-            let kept = app.store.policy(&name, None).map_err(Problem::internal)?;
+            let kept = |name: &str| app.store.policy(name, None).map_err(Problem::internal);
+            let kept = match (kept(&name)?, &instead) {
+                (None, Some(other)) => kept(other)?,
+                (kept, _) => kept,
+            };
             let instead = kept.as_ref().map(|kept| InPlaceOf {
                 document: &kept.document,
                 now: document::moment(app.clock.now()),

@@ -63,6 +63,30 @@ impl<'a> Remedies<'a> {
         Ok(Some(self.known(server, profile)?.1.clone()))
     }
 
+    /// Where a document for this server alone goes: into the policy that is in force for it and nobody else, or into a
+    /// new one. That is put in force with it unless something more specific than the server says what is.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub(crate) fn alone(
+        &mut self,
+        server: &str,
+        profile: &str,
+    ) -> Result<Option<Remedy>, StoreError> {
+        let Some(place) = self.place(server, profile)? else {
+            return Ok(None);
+        };
+        let is_its_own = self.in_force.is_only_of(&place.policy, server);
+        if place.assign.is_some() || is_its_own {
+            return Ok(Some(place));
+        }
+        let by_server = self.in_force.name_for(server, "").as_ref() == Some(&place.policy);
+        Ok(Some(Remedy {
+            policy: self.free_name(server)?,
+            assign: Some(server.to_owned()).filter(|_| by_server),
+        }))
+    }
+
     /// Whether what a record asked for is denied to this server now, and by no floor: what a floor denies
     /// no rule beneath it allows.
     ///
@@ -334,6 +358,39 @@ mod tests {
             secrets: crate::store::Vouched::Freely,
         });
         assert_eq!(of(&lab, &old), None);
+    }
+
+    #[test]
+    fn a_document_for_one_server_replaces_nobody_elses() {
+        let lab = Lab::with(&["docs", "mail"]);
+        let alone = |lab: &Lab, profile: &str| {
+            let now = moment(lab.app.now());
+            let mut remedies = Remedies::read(lab.store.as_ref(), now).unwrap();
+            let found = remedies.alone("docs", profile).unwrap().unwrap();
+            (found.policy, found.assign)
+        };
+        let new = |assign: Option<&str>| ("docs".to_owned(), assign.map(str::to_owned));
+        // What all servers have stays as it is.
+        assert_eq!(alone(&lab, "ana"), new(Some("docs")));
+        lab.make(&saved("q"));
+        assign(&lab, Some("docs"), Some("q"));
+        assert_eq!(alone(&lab, "ana"), ("q".to_owned(), None));
+        assign(&lab, Some("mail"), Some("q"));
+        assert_eq!(alone(&lab, "ana"), new(Some("docs")));
+        assign(&lab, Some("mail"), None);
+        lab.make(&Change::SetFloor {
+            place: crate::store::Place::Server("mail".to_owned()),
+            policy: Some("q".to_owned()),
+            expected: None,
+        });
+        assert_eq!(alone(&lab, "ana"), new(Some("docs")));
+        // Putting it in force for the server would change nothing for who has their own.
+        lab.make(&Change::Assign {
+            place: crate::store::Place::profile("ana"),
+            policy: Some("p".to_owned()),
+            expected: None,
+        });
+        assert_eq!(alone(&lab, "ana"), new(None));
     }
 
     #[test]

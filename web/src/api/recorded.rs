@@ -14,7 +14,7 @@ use crate::{
     api_error::Problem,
     app::App,
     auth::Caller,
-    in_force::Supposed,
+    in_force::{InForce, Supposed},
     recorded::{self, Breadth, MOST_DAYS, Simulation, Span, Suggested},
     role::Permission,
     store::{Draft, Name, ProposalKind},
@@ -77,7 +77,7 @@ pub(crate) async fn suggest(
 ) -> Result<Json<Suggested>, Problem> {
     let span = span(&name, asked.days, asked.server, asked.sandbox)?;
     Ok(Json(
-        suggested(&app, &caller, name, asked.width, span).await?,
+        suggested(&app, &caller, name, (asked.width, span), None).await?,
     ))
 }
 
@@ -150,17 +150,25 @@ pub(crate) async fn simulated(
     recorded::simulate(app, name, document, span).await
 }
 
-/// Suggests; the console does the same.
+/// Suggests, for a policy that `assign` names the server of, where it is a new one; the console does the same.
 pub(crate) async fn suggested(
     app: &Arc<App>,
     caller: &Caller,
     name: String,
-    width: Breadth,
-    span: Span,
+    (width, span): (Breadth, Span),
+    assign: Option<String>,
 ) -> Result<Suggested, Problem> {
     takes_part(caller)?;
     let name: Name = name.parse()?;
-    recorded::suggestion(app, name.to_string(), width, span).await
+    // A new one stands in the place of what that server has.
+    let instead = match assign {
+        Some(server) => {
+            app.ask(move |store| Ok(InForce::read(store)?.name_for(&server, "")))
+                .await?
+        }
+        None => None,
+    };
+    recorded::suggestion(app, name.to_string(), width, span, instead).await
 }
 
 /// One reading runs at a time: it is for who writes or approves, not for who only looks.

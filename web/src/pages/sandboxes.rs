@@ -124,14 +124,15 @@ pub(crate) async fn show(
     Ok(shown(&page))
 }
 
-/// The editor of the policy that is in force for its server and profile now, or of a new one for it.
+/// The editor of the policy that is in force for its server alone, or of a new one for it: what one run asked for is not
+/// what all others do.
 async fn suggest(app: &App, caller: &Caller, one: &SandboxView) -> Result<String, Problem> {
     if !caller.may(Permission::EditPolicies) {
         return Ok(String::new());
     }
     let now = document::moment(app.now());
     let (server, profile) = (one.server.clone(), one.profile.clone());
-    let remedy = app.ask(move |store| Remedies::read(store, now)?.place(&server, &profile));
+    let remedy = app.ask(move |store| Remedies::read(store, now)?.alone(&server, &profile));
     let Some(remedy) = remedy.await? else {
         return Ok(String::new());
     };

@@ -283,7 +283,13 @@ async fn a_draft_is_held_against_the_secrets_that_were_used_and_keeps_what_recor
         .unwrap();
     assert_eq!(made.newly_denied_total, 1, "{made:?}");
     assert_eq!(made.newly_denied[0].reason, "secret_misuse");
-    let made = suggestion(&lab.app, "q".to_owned(), Breadth::Path, of_policy("q"));
+    let made = suggestion(
+        &lab.app,
+        "q".to_owned(),
+        Breadth::Path,
+        of_policy("q"),
+        None,
+    );
     let made = made.await.unwrap();
     assert!(made.document.contains("secrets: [\"TOK\"]"), "{made:?}");
     // What it replaces says more than records do.
@@ -292,6 +298,21 @@ async fn a_draft_is_held_against_the_secrets_that_were_used_and_keeps_what_recor
         "company".to_owned(),
         Breadth::Path,
         of_policy("company"),
+        None,
+    );
+    let made = made.await.unwrap();
+    assert!(
+        made.document.contains("limits:\n  connections: 7\n"),
+        "{made:?}"
+    );
+    // So does a new one that is to stand in its place.
+    let instead = Some("company".to_owned());
+    let made = suggestion(
+        &lab.app,
+        "new".to_owned(),
+        Breadth::Path,
+        of_policy("q"),
+        instead,
     );
     let made = made.await.unwrap();
     assert!(

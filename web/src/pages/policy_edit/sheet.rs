@@ -285,7 +285,8 @@ impl EditPage {
             Width::Path => Breadth::Path,
             Width::Host => Breadth::Host,
         };
-        let made = suggested(app, caller, self.name.clone(), width, span).await?;
+        let assign = Some(self.assign.clone()).filter(|server| !server.is_empty());
+        let made = suggested(app, caller, self.name.clone(), (width, span), assign).await?;
         self.note = format!(
             "The narrowest document for {} records is in the editor, each rule with what it rests on. {} \
              Nothing is saved yet.",
