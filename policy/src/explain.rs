@@ -29,7 +29,7 @@ pub use ended::Ended;
 pub use secret::GrantConsidered;
 pub use url::ParseUrlError;
 
-use url::Url;
+use url::{Hostless, Url};
 
 /// Whether a permitted connection to this address would be dialled.
 pub(crate) fn admits(permit: &ConnectPermit, ip: IpAddr) -> Result<(), DenyReason> {
@@ -140,7 +140,10 @@ impl Policy {
     }
 
     fn explain_whole(&self, method: &str, url: &str) -> Result<Explanation, ParseUrlError> {
-        let url = Url::parse(url)?;
+        let url = match Url::parse(method, url)? {
+            Ok(url) => url,
+            Err(hostless) => return Ok(self.explain_hostless(method, *hostless)),
+        };
         let mut told = self.frame(method, &url);
         if let Host::Name(name) = &url.host {
             match self.decide_name(name) {
@@ -181,6 +184,11 @@ impl Policy {
         }
         if url.protocol == AppProtocol::Tcp {
             return;
+        }
+        if let Some(why) = &url.malformed
+            && permit.handling() == Handling::Inspect
+        {
+            return told.deny_malformed(why.clone());
         }
         let intent = RequestIntent {
             protocol: url.protocol,
@@ -224,6 +232,17 @@ impl Policy {
         }
     }
 
+    /// Where nothing can be looked for: no rule is asked.
+    fn explain_hostless(&self, method: &str, url: Hostless) -> Explanation {
+        let mut told = self.bare(method);
+        told.host = url.host;
+        told.port = url.port.get();
+        told.protocol = url.protocol.as_str();
+        told.path = url.path;
+        told.deny_malformed(url.why);
+        told
+    }
+
     fn frame(&self, method: &str, url: &Url) -> Explanation {
         let speaking = |rule: &&Rule| match (&rule.target, &url.host) {
             (Target::Names(pattern), Host::Name(name)) => {
@@ -235,13 +254,27 @@ impl Policy {
         let rules: Vec<_> = self.rules().iter().filter(speaking).collect();
         let considered = rules.iter().take(MOST_TOLD);
         Explanation {
-            verdict: ALLOW,
-            reason: None,
-            method: method.to_owned(),
             host: url.host.to_string(),
             port: url.port.get(),
             protocol: url.protocol.as_str(),
             path: url.path.clone(),
+            considered: considered
+                .map(|rule| Considered::of(rule, &rules, method, url))
+                .collect(),
+            more: rules.len().saturating_sub(MOST_TOLD),
+            ..self.bare(method)
+        }
+    }
+
+    fn bare(&self, method: &str) -> Explanation {
+        Explanation {
+            verdict: ALLOW,
+            reason: None,
+            method: method.to_owned(),
+            host: String::new(),
+            port: 0,
+            protocol: "",
+            path: String::new(),
             policy: self.reference().name.to_string(),
             policy_version: self.reference().version,
             rule: None,
@@ -250,10 +283,8 @@ impl Policy {
             handling: None,
             secrets: Vec::new(),
             allow_private: Vec::new(),
-            considered: considered
-                .map(|rule| Considered::of(rule, &rules, method, url))
-                .collect(),
-            more: rules.len().saturating_sub(MOST_TOLD),
+            considered: Vec::new(),
+            more: 0,
             levels: Vec::new(),
             notes: match self.mode() {
                 Mode::Enforce => Vec::new(),
@@ -267,6 +298,15 @@ impl Explanation {
     fn deny(&mut self, denial: &Denial) {
         self.verdict = DENY;
         self.tell(denial);
+    }
+
+    /// The proxy takes it for no request.
+    fn deny_malformed(&mut self, why: String) {
+        self.verdict = DENY;
+        self.reason = Some(DenyReason::MalformedRequest);
+        self.rule = None;
+        self.hint = None;
+        self.notes.push(why);
     }
 
     fn grant(&mut self, rule: Option<&RuleRef>, would_deny: Option<&Denial>) {

@@ -41,8 +41,7 @@ impl Method {
         if text == "*" {
             return Err(ParseMethodError::Wildcard);
         }
-        let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
-        if text.is_empty() || text.len() > MAX_METHOD || !text.bytes().all(token) {
+        if text.len() > MAX_METHOD || !is_token(text) {
             return Err(ParseMethodError::NotAToken(text.to_owned()));
         }
         if text.bytes().any(|b| b.is_ascii_lowercase()) {
@@ -63,6 +62,12 @@ impl fmt::Display for Method {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
+}
+
+/// Whether a text is a token, which every method is.
+pub(crate) fn is_token(text: &str) -> bool {
+    let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+    !text.is_empty() && text.bytes().all(token)
 }
 
 /// A glob over the normalised path.

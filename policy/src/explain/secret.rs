@@ -3,7 +3,10 @@
 
 use serde::Serialize;
 
-use super::{consider, url::Url};
+use super::{
+    consider,
+    url::{Hostless, Url},
+};
 use crate::{
     explain::{ParseUrlError, port_list},
     host::Host,
@@ -46,12 +49,12 @@ impl Policy {
         method: &str,
         url: &str,
     ) -> Result<Vec<GrantConsidered>, ParseUrlError> {
-        let url = Url::parse(url)?;
+        let url = Url::parse(method, url)?;
         let all: Vec<&Rule> = self.rules().iter().collect();
         let mut considered = Vec::new();
         for rule in self.rules() {
             for grant in rule.secrets.iter().filter(|grant| grant.name == *name) {
-                let outcome = of_rule(rule, &all, method, &url);
+                let outcome = readable(&url).and_then(|url| of_rule(rule, &all, method, url));
                 let ports = port_list(rule.ports.iter().map(|port| &port.port));
                 considered.push(GrantConsidered {
                     rule: rule.reference.to_string(),
@@ -65,7 +68,7 @@ impl Policy {
             }
         }
         for binding in self.bindings().iter().filter(|bound| bound.name() == name) {
-            let outcome = of_binding(binding, &url);
+            let outcome = readable(&url).and_then(|url| of_binding(binding, url));
             considered.push(GrantConsidered {
                 rule: format!("--secret {name}@{}", binding.host()),
                 line: None,
@@ -78,6 +81,21 @@ impl Policy {
         }
         Ok(considered)
     }
+}
+
+/// What is no request carries no secret.
+fn readable(url: &Result<Url, Box<Hostless>>) -> Result<&Url, String> {
+    let why = match url {
+        Ok(Url {
+            malformed: Some(why),
+            ..
+        }) => why,
+        Ok(url) => return Ok(url),
+        Err(hostless) => &hostless.why,
+    };
+    Err(format!(
+        "the request is refused before any rule is asked: {why}"
+    ))
 }
 
 fn of_rule(rule: &Rule, all: &[&Rule], method: &str, url: &Url) -> Result<String, String> {
@@ -182,7 +200,7 @@ mod tests {
                         let url = format!("{scheme}://{host}.example.com:{port}{path}");
                         let told = policy.explain_secret(&name, method, &url).unwrap();
                         let told = told.iter().any(|considered| considered.matches);
-                        let parsed = Url::parse(&url).unwrap();
+                        let parsed = Url::parse(method, &url).unwrap().unwrap();
                         let intent = crate::RequestIntent {
                             protocol,
                             method,

@@ -171,14 +171,44 @@ fn urls_that_no_sandbox_could_ask_for_are_refused() {
         ("https://a.example:0/", "no port"),
         ("https://a.example:99999/", "no port"),
         ("tcp://a.example", "no port"),
-        ("https://0x7f.1/", "IP address"),
         ("https:///x", "empty"),
-        ("https://a.example/../x", "climbs above"),
-        ("https://a.example/%00", "control"),
     ] {
         let error = policy.explain("GET", url).unwrap_err().to_string();
         assert!(error.contains(cure), "{url}: {error}");
     }
+}
+
+#[test]
+fn what_the_proxy_takes_for_no_request_is_denied() {
+    let document = "egress:\n- host: a.example\n- {host: b.example, tls: passthrough}";
+    let policy = Policy::compile(document, "p.yaml").unwrap();
+    for (method, url, why) in [
+        ("GET", "https://0x7f.1/", "IP address"),
+        ("GET", "http://127.1/", "IP address"),
+        ("GET", "https://a.example/../x", "climbs above"),
+        ("GET", "https://a.example/a%00b", "control"),
+        ("GET", "https://a.example/%7f", "control"),
+        ("GET", "https://a.example/a%", "hexadecimal"),
+        ("GET", "https://a.example/<x>", "percent-encoded"),
+        ("GET", "https://a.example/`", "percent-encoded"),
+        ("GET", "https://a.example/?q=<x>", "percent-encoded"),
+        ("GE T", "https://a.example/", "not an HTTP method"),
+        ("", "https://a.example/", "not an HTTP method"),
+    ] {
+        let told = policy.explain(method, url).unwrap();
+        assert!(!told.passes(), "{method} {url}: {told}");
+        assert_eq!(told.reason, Some(DenyReason::MalformedRequest), "{told}");
+        assert!(told.notes.iter().any(|note| note.contains(why)), "{told}");
+        assert_eq!((told.rule, told.hint), (None, None), "{method} {url}");
+    }
+    // A name that is refused is never asked for anything, and what is not opened is not read.
+    let other = policy.explain("GET", "https://c.example/<x>").unwrap();
+    assert_eq!(other.reason, Some(DenyReason::HostNotAllowed), "{other}");
+    let unread = policy.explain("GET", "https://b.example/<x>").unwrap();
+    assert!(unread.passes(), "{unread}");
+    // `OPTIONS *`: a target like others.
+    let star = policy.explain("OPTIONS", "https://a.example*").unwrap();
+    assert_eq!((&*star.path, star.passes()), ("*", true), "{star}");
 }
 
 #[test]

@@ -111,6 +111,7 @@ impl Explanation {
             DenyReason::PathNotAllowed => format!("no rule of {host} fits {method} {path}"),
             DenyReason::PrivateAddress => format!("{host} is not a public address"),
             DenyReason::PublicAddress => format!("{host} is a public address"),
+            DenyReason::MalformedRequest => "it is refused before any rule is asked".to_owned(),
             DenyReason::NeverOpenable => format!("nothing opens {host}"),
             other => other.as_str().to_owned(),
         }

@@ -141,7 +141,23 @@ const SHOWN: usize = 1024;
 
 #[cfg(test)]
 mod tests {
+    use gig_policy::Policy;
+
     use super::*;
+
+    #[test]
+    fn what_policies_are_tested_with_is_read_as_requests_are() {
+        let policy = "version: 1\negress: [{host: a.test}]\n";
+        let policy = Policy::compile(policy, "p").unwrap();
+        for octet in (1..127_u8).filter(|octet| !matches!(octet, b'?' | b'#')) {
+            for before in ["/a", "/a?q="] {
+                let sent = format!("{before}{}b", char::from(octet));
+                let read = sent.parse::<Uri>().is_ok_and(|uri| path(&uri).is_ok());
+                let told = policy.explain("GET", &format!("http://a.test{sent}"));
+                assert_eq!(told.unwrap().passes(), read, "{sent:?}");
+            }
+        }
+    }
 
     #[test]
     fn what_is_forwarded_begins_with_the_path_that_was_decided() {
