@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::{
     deny_reason::DenyReason,
+    hint::can_be_asked_for,
     host::{Host, Port},
     intent::{AppProtocol, RequestIntent},
     policy::Policy,
@@ -324,6 +325,8 @@ impl Explanation {
         self.reason = Some(denial.reason);
         self.rule = denial.rule.as_ref().map(ToString::to_string);
         self.hint = Some(denial.hint.clone()).filter(|hint| !hint.is_empty());
+        let hint = self.hint.take_if(|hint| !can_be_asked_for(hint));
+        self.notes.extend(hint);
     }
 }
 

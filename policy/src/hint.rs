@@ -1,13 +1,58 @@
 //! What to ask for: the narrowest `--allow` option or policy rule that would let a denied thing pass.
 //!
 //! A hint holds only what the program itself sent (host, port, method, path), bounded in length and
-//! quoted so that it can be pasted. It names no address, no secret and no other rule.
+//! quoted so that it can be pasted. It names no address, no secret and no other rule. What a rule would
+//! read otherwise than it was sent is not offered: a program could write a wildcard into the policy.
+
+use thiserror::Error;
 
 use crate::{
     fqdn::Fqdn,
     host::{Host, Port},
+    http_match::{Method, ParseMethodError, ParsePathPatternError, PathPattern},
     intent::{AppProtocol, RequestIntent},
 };
+
+/// Why no rule is offered for a request.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Unnameable {
+    /// No document takes the method.
+    #[error(transparent)]
+    Method(ParseMethodError),
+    /// A rule would take it for any text: whoever wrote it would widen the policy.
+    #[error("its path holds a `*`, which in a rule stands for any text: no rule can name it")]
+    Wildcard,
+    /// No document takes the path.
+    #[error(transparent)]
+    Path(ParsePathPatternError),
+    /// It may have been cut.
+    #[error("its path is longer than {LONGEST} octets, and what is told of one may be cut")]
+    Long,
+}
+
+/// What a rule says of exactly this method and (normalised) path: `{methods: [GET], paths: [/x]}`.
+///
+/// # Errors
+/// When no rule says just that.
+pub fn rule_for(method: &str, path: &str) -> Result<String, Unnameable> {
+    let method = Method::parse(method).map_err(Unnameable::Method)?;
+    // `OPTIONS *` is named so; everywhere else it is a pattern.
+    if path != "*" && path.contains('*') {
+        return Err(Unnameable::Wildcard);
+    }
+    if path.len() > LONGEST {
+        return Err(Unnameable::Long);
+    }
+    let path = PathPattern::parse(path).map_err(Unnameable::Path)?;
+    let (method, path) = (quoted(method.as_str()), quoted(path.as_str()));
+    Ok(format!("{{methods: [{method}], paths: [{path}]}}"))
+}
+
+/// Whether a hint is something to ask for; else it says why there is nothing.
+#[must_use]
+pub fn can_be_asked_for(hint: &str) -> bool {
+    !hint.starts_with(NOTHING)
+}
 
 /// For a name that no rule has: no port is known yet.
 pub(crate) fn for_name(name: &Fqdn) -> String {
@@ -32,24 +77,88 @@ pub(crate) fn for_request(host: &Host, port: Port, request: &RequestIntent<'_>) 
         Host::Name(name) => format!("host: {name}"),
         Host::Ip(ip) => format!("ip: {}", quoted(&ip.to_string())),
     };
-    let method = quoted(request.method);
-    let path = quoted(request.path);
-    format!("{{{target}, ports: [{port}], rules: [{{methods: [{method}], paths: [{path}]}}]}}")
+    match rule_for(request.method, request.path) {
+        Ok(rule) => format!("{{{target}, ports: [{port}], rules: [{rule}]}}"),
+        Err(why) => format!("{NOTHING}{why}"),
+    }
 }
 
-/// A double-quoted string of JSON and YAML; plain where it can be. Long text is cut.
+/// A double-quoted string of JSON and YAML; plain where it can be.
 fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '-' | '_' | '.' | '~');
-    let mut cut: String = text.chars().take(LONGEST).collect();
-    if cut.len() < text.len() {
-        cut.push('…');
+    let word = text.starts_with(|c: char| c == '/' || c.is_ascii_uppercase());
+    // YAML 1.1 reads these as something else.
+    let special = ["TRUE", "FALSE", "YES", "NO", "ON", "OFF", "NULL", "Y", "N"];
+    if word && text.chars().all(plain) && !special.contains(&text) {
+        return text.to_owned();
     }
-    let word = cut.starts_with(|c: char| c == '/' || c.is_ascii_uppercase());
-    if word && cut.chars().all(plain) {
-        return cut;
-    }
-    serde_json::to_string(&cut).unwrap_or_default()
+    serde_json::to_string(text).unwrap_or_default()
 }
 
-/// A hint goes into a header, a record and a terminal line.
-const LONGEST: usize = 200;
+/// How a hint begins that is none.
+const NOTHING: &str = "no rule is offered for it: ";
+/// A hint goes into a header and a terminal line, and of longer paths a record holds head and tail.
+const LONGEST: usize = 900;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Policy, Verdict};
+
+    const HOST: &str = "a.example";
+
+    fn asked<'a>(method: &'a str, path: &'a str) -> RequestIntent<'a> {
+        RequestIntent {
+            protocol: AppProtocol::Https,
+            method,
+            path,
+        }
+    }
+
+    fn allows(policy: &Policy, method: &str, path: &str) -> bool {
+        let host = Host::parse(HOST).unwrap();
+        let verdict = policy.decide_request(&host, Port::HTTPS, &asked(method, path));
+        matches!(verdict, Verdict::Allow(_))
+    }
+
+    #[test]
+    fn what_is_offered_allows_that_request_and_no_other() {
+        let long = format!("/{}", "x".repeat(LONGEST - 1));
+        for (method, path) in [
+            ("GET", "/"),
+            ("NO", "/x"),
+            ("M-SEARCH", "/a%2Fb"),
+            ("X#Y", "/[a]:{b}, c'\"&!|".replace(' ', "%20").as_str()),
+            ("OPTIONS", "*"),
+            ("GET", long.as_str()),
+        ] {
+            let host = Host::parse(HOST).unwrap();
+            let hint = for_request(&host, Port::HTTPS, &asked(method, path));
+            assert!(can_be_asked_for(&hint), "{hint}");
+            let document = format!("version: 1\negress:\n  - {hint}\n");
+            let policy = Policy::compile(&document, "p.yaml").expect(&document);
+            assert!(allows(&policy, method, path), "{hint}");
+            assert!(!allows(&policy, "PUT", path), "{hint}");
+            assert!(!allows(&policy, method, &format!("{path}/y")), "{hint}");
+        }
+    }
+
+    #[test]
+    fn what_a_rule_would_read_otherwise_is_not_offered() {
+        let long = format!("/{}", "x".repeat(LONGEST));
+        for (method, path, why) in [
+            ("GET", "/**", "`*`"),
+            ("GET", "/a/*.png", "`*`"),
+            ("get", "/", "write GET"),
+            ("*", "/", "not a method"),
+            ("GE T", "/", "not an HTTP method"),
+            ("GET", long.as_str(), "longer"),
+            ("GET", "/a…[9 octets]", "blank"),
+        ] {
+            let host = Host::parse(HOST).unwrap();
+            let hint = for_request(&host, Port::HTTPS, &asked(method, path));
+            assert!(!can_be_asked_for(&hint), "{hint}");
+            assert!(hint.contains(why), "{hint}");
+        }
+    }
+}

@@ -57,6 +57,7 @@ pub use draft::{Draft, DraftEntry, DraftRule, DraftSecret, DraftTarget};
 pub use explain::{Explanation, GrantConsidered, Level, ParseUrlError};
 pub use findings::{Finding, FindingKind};
 pub use fqdn::{Fqdn, ParseFqdnError};
+pub use hint::{Unnameable, can_be_asked_for, rule_for};
 pub use host::{Host, ParseHostError, Port};
 pub use import::{Format, Imported, ParseFormatError, Remark, import};
 pub use intent::{AppProtocol, RequestIntent};

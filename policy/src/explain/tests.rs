@@ -212,6 +212,14 @@ fn what_the_proxy_takes_for_no_request_is_denied() {
 }
 
 #[test]
+fn a_wildcard_that_was_asked_for_is_not_offered() {
+    let told = explain("GET", "https://api.github.com/**");
+    assert_eq!(told.hint, None, "{told}");
+    let why = |note: &String| note.contains("no rule can name it");
+    assert!(told.notes.iter().any(why), "{told}");
+}
+
+#[test]
 fn it_serialises_for_programs() {
     let json = serde_json::to_value(explain("POST", "https://api.github.com/x")).unwrap();
     assert_eq!(json["verdict"], "deny");

@@ -444,9 +444,9 @@ fn a_hint_is_bounded_and_quoted() {
         ("a.example", 443),
         AppProtocol::Https,
         "GET",
-        "/a,b]: \"c\\",
+        "/a,b]:\"c\\",
     );
-    assert!(got.contains(r#"paths: ["/a,b]: \"c\\"]"#), "{got}");
+    assert!(got.contains(r#"paths: ["/a,b]:\"c\\"]"#), "{got}");
 }
 
 #[test]

@@ -109,7 +109,7 @@ impl Refusal {
         }
         let reason = self.denial.reason;
         let asks = reason.http_status() == 403 && reason != DenyReason::SecretMisuse;
-        if asks && !hint.starts_with("ask for") {
+        if asks && !hint.starts_with("ask for") && gig_policy::can_be_asked_for(hint) {
             return Some(format!("ask for: {hint}"));
         }
         Some(hint.clone())
