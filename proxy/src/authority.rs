@@ -12,6 +12,8 @@ use thiserror::Error;
 
 use crate::client_hello::{BadSni, ClientHelloFacts, Sni};
 
+pub mod names;
+
 /// Where a connection goes by its address, or by what an explicit proxy request named.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Destination {

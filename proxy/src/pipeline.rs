@@ -19,7 +19,10 @@ use http::{Method, Request, Response, uri::PathAndQuery};
 use http_body::Body;
 
 use crate::{
-    authority::{Authority, Destination},
+    authority::{
+        Authority, Destination,
+        names::{Names, Place},
+    },
     credential::inject::{self, Carried, Head, Stopped},
     enforce::{
         astray::Why,
@@ -37,7 +40,8 @@ use crate::{
         meant::is_meant,
         refuse::Refusal,
         session::{Aim, Session},
-        target, upgrade,
+        target::{self, TargetError},
+        upgrade,
     },
 };
 
@@ -69,8 +73,13 @@ pub async fn exchange(
     }
     let (authority, destination) = match agree(session, &request, asked.protocol) {
         Ok(agreed) => agreed,
-        Err((DenyReason::MalformedRequest, why)) => return refused.malformed(asked, why).await,
-        Err((reason, _)) => return refused.because(asked, reason).await,
+        Err(unagreed) => {
+            asked.path = match path {
+                Ok((path, _)) => path.into(),
+                Err(_) => target::shown(request.uri()).into(),
+            };
+            return refused.disagreeing(asked, unagreed).await;
+        }
     };
     (asked.host, asked.port) = (destination.host.clone(), destination.port);
     let mut target = match path {
@@ -184,15 +193,71 @@ fn agree(
     session: &Session,
     request: &Request<Incoming>,
     protocol: AppProtocol,
-) -> Result<(Authority, Destination), (DenyReason, String)> {
+) -> Result<(Authority, Destination), Box<Unagreed>> {
     let form = "the form of its target is not the one of its connection";
-    let said = |reason| (reason, form.to_owned());
+    let said = |reason| Unagreed::bare(reason, form.to_owned());
     explicit::check_form(session, request).map_err(said)?;
     let authority = target::authority(request.uri(), request.headers(), session.reader());
-    let authority = authority.map_err(|error| (error.into(), error.to_string()))?;
-    let destination = session.destination(&authority, protocol);
-    let destination = destination.map_err(|reason| (reason, String::new()))?;
-    Ok((authority, destination))
+    let authority = authority.map_err(|error| Unagreed::by_target(session, protocol, error))?;
+    match session.destination(&authority, protocol) {
+        Ok(destination) => Ok((authority, destination)),
+        Err(disagreement) => {
+            let at = session.nominal();
+            let place = match session.tls().and_then(|tls| tls.sni.as_ref()) {
+                Some(_) => Place::Sni,
+                None => Place::Destination,
+            };
+            let said = match request.uri().authority() {
+                Some(_) => Place::Target,
+                None => Place::Host,
+            };
+            let named = (place, at.host.clone(), at.port);
+            Err(Box::new(Unagreed {
+                reason: disagreement.reason(),
+                why: String::new(),
+                names: Some(Names::of_request(named, (said, authority))),
+                at: None,
+            }))
+        }
+    }
+}
+
+/// A request that does not name one host.
+struct Unagreed {
+    reason: DenyReason,
+    /// What is wrong with it, where it is malformed.
+    why: String,
+    names: Option<Box<Names>>,
+    /// Where its target would go, where the connection goes nowhere by itself.
+    at: Option<Destination>,
+}
+
+impl Unagreed {
+    fn bare(reason: DenyReason, why: String) -> Box<Self> {
+        Box::new(Self {
+            reason,
+            why,
+            names: None,
+            at: None,
+        })
+    }
+
+    fn by_target(session: &Session, protocol: AppProtocol, error: TargetError) -> Box<Self> {
+        let why = error.to_string();
+        let TargetError::Differ(names) = error else {
+            return Self::bare(error.into(), why);
+        };
+        let at = match session.aim() {
+            Aim::Explicit(_) => session.destination(&names.first.1, protocol).ok(),
+            Aim::Fixed(_) | Aim::Denied(..) | Aim::ByHost(_) => None,
+        };
+        Box::new(Self {
+            reason: DenyReason::NamesDisagree,
+            why,
+            names: Some(names),
+            at,
+        })
+    }
 }
 
 /// A word that is not known yet.
@@ -215,6 +280,23 @@ impl Refuser<'_> {
     async fn malformed<T>(&self, asked: Asked, why: String) -> Result<T, Box<Refusal>> {
         let denial = denial(&asked.subject.policy(), DenyReason::MalformedRequest, why);
         self.recording(asked, denial).await
+    }
+
+    /// For what does not name one host; says which it names.
+    async fn disagreeing<T>(
+        &self,
+        mut asked: Asked,
+        unagreed: Box<Unagreed>,
+    ) -> Result<T, Box<Refusal>> {
+        if unagreed.reason == DenyReason::MalformedRequest {
+            return self.malformed(asked, unagreed.why).await;
+        }
+        if let Some(at) = unagreed.at {
+            (asked.host, asked.port) = (at.host, at.port);
+        }
+        let why = unagreed.names;
+        asked.why = why.map(|names| Box::new(Why::disagreeing(&asked.subject, &names)));
+        self.because(asked, unagreed.reason).await
     }
 
     /// For a decision that is not recorded yet.

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use gig_audit::TlsFacts;
 use gig_policy::{AppProtocol, ConnectPermit, Denial, DenyReason, DenyStyle, Handling, Verdict};
 
-use super::{Serving, Sniffed, passing, refuse, reset};
+use super::{Serving, Sniffed, log_refusal, passing, refuse, reset};
 use crate::{
-    authority::{Destination, agree_handling, agree_tls},
+    authority::{Destination, agree_handling, agree_tls, names::Names},
     caller::Caller,
     client_hello::ClientHelloFacts,
     enforce::{
-        connect::{Attempt, Outcome, refuse_connect},
+        astray::Why,
+        connect::{Attempt, Outcome, refuse_connect, refuse_finding},
         secret::shown_host,
     },
     http::{
@@ -31,8 +32,7 @@ pub(super) async fn tls(
     let host = match agree_tls(&at, &hello.sni) {
         Ok(host) => host,
         Err(disagreement) => {
-            let why = (Some(AppProtocol::Https), disagreement.reason());
-            refuse(caller, &at, why).await;
+            disagreeing(caller, &at, (disagreement.reason(), &hello)).await;
             return reset(stream);
         }
     };
@@ -40,10 +40,7 @@ pub(super) async fn tls(
         host,
         port: at.port,
     };
-    let facts = TlsFacts {
-        sni: hello.sni.name().map(|name| name.as_str().into()),
-        ..TlsFacts::default()
-    };
+    let facts = facts(&hello);
     let (host, port) = (&destination.host, destination.port);
     let policy = caller.subject().policy();
     let changes = caller.subject().changes();
@@ -74,6 +71,33 @@ pub(super) async fn tls(
         }
     };
     denied(caller, stream, destination, denial).await
+}
+
+fn facts(hello: &ClientHelloFacts) -> TlsFacts {
+    TlsFacts {
+        sni: hello.sni.name().map(|name| name.as_str().into()),
+        ..TlsFacts::default()
+    }
+}
+
+/// Records that a hello does not name its destination, with both names.
+async fn disagreeing(
+    caller: &Caller,
+    at: &Destination,
+    (reason, hello): (DenyReason, &ClientHelloFacts),
+) {
+    let attempt = caller.attempt(
+        &at.host,
+        at.port,
+        Some(AppProtocol::Https),
+        Some(facts(hello)),
+    );
+    let sni = hello.sni.name().cloned();
+    let names = sni.map(|sni| Names::of_tls(at.host.clone(), sni.into()));
+    let why = names.map(|names| Why::disagreeing(caller.subject(), &names));
+    let findings = why.iter().flat_map(Why::findings).collect();
+    let denial = refuse_finding(caller.ledger(), &attempt, reason, findings).await;
+    log_refusal(caller, at, &denial);
 }
 
 /// A denied name: the handshake is completed so that a person sees why.

@@ -1,27 +1,32 @@
-//! Why a secret does not go, and what to do about it: for the program, the record and the end of a run.
+//! Why a secret does not go, or a request that names two hosts, and what to do about it: for the program, the record and the end of a run.
 //!
 //! Never a value. A program is told of secrets alone whose sentinels it holds: not whose value it wrote by
 //! chance, nor what another sandbox's sentinel stands for.
 
 use std::sync::Arc;
 
+use gig_audit::why;
 use gig_policy::{AppProtocol, DenyReason, SecretGrant, SecretName, Verdict};
 
 use super::request::Asked;
 use crate::{
+    authority::names::Names,
     credential::{
         place::Unplaced,
         tally::{Misuse, Tally},
         treat::Untreatable,
     },
     failure::Failure,
+    subject::Subject,
 };
 
-/// Why a request's secret did not go.
+/// Why a request or its secret did not go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Why {
     text: Arc<str>,
     own: bool,
+    /// The same for programs that read records.
+    findings: Vec<Arc<str>>,
 }
 
 impl Why {
@@ -32,6 +37,7 @@ impl Why {
         Self {
             text: format!("{}: {cure}", misuse.text).into(),
             own: misuse.own,
+            findings: Vec::new(),
         }
     }
 
@@ -54,6 +60,7 @@ impl Why {
             (DenyReason::SecretUnplaceable, Some(untreated)) => Some(Self {
                 text: untreated.to_string().into(),
                 own: true,
+                findings: Vec::new(),
             }),
             (DenyReason::SecretUnplaceable, None) => Self::unwritten(tally),
             (DenyReason::SecretMisuse, _) => Self::astray(asked, tally),
@@ -81,7 +88,24 @@ impl Why {
         Self {
             text: format!("{text}: {cure}").into(),
             own: true,
+            findings: Vec::new(),
         }
+    }
+
+    /// Of names that do not agree.
+    #[must_use]
+    pub fn disagreeing(subject: &Subject, names: &Names) -> Self {
+        Self {
+            text: names.text(subject).into(),
+            own: true,
+            findings: names.findings(subject),
+        }
+    }
+
+    /// All that records hold of it.
+    pub fn findings(&self) -> impl Iterator<Item = Arc<str>> {
+        let words = self.findings.iter().map(Arc::clone);
+        words.chain([why(&self.text)])
     }
 
     /// For records.

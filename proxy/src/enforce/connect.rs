@@ -81,7 +81,13 @@ pub async fn enforce_connect(
 ) -> Result<ConnectPermit, Box<Denial>> {
     let alarm = || attempt.entry(Event::SecretMisuse);
     if name_is_misused(ledger, attempt.subject, &attempt.host.to_string(), alarm) {
-        return Err(refuse(ledger, attempt, (DenyReason::SecretMisuse, None), None).await);
+        return Err(refuse(
+            ledger,
+            attempt,
+            (DenyReason::SecretMisuse, None),
+            Vec::new(),
+        )
+        .await);
     }
     let policy = attempt.subject.policy();
     let mut entry = attempt.entry(Event::Connect);
@@ -128,15 +134,15 @@ pub async fn refuse_connect(
     attempt: &Attempt<'_>,
     reason: DenyReason,
 ) -> Box<Denial> {
-    refuse_finding(ledger, attempt, reason, None).await
+    refuse_finding(ledger, attempt, reason, Vec::new()).await
 }
 
-/// The same, with a `finding` that says more.
+/// The same, with `findings` that say more.
 pub async fn refuse_finding(
     ledger: &Ledger,
     attempt: &Attempt<'_>,
     reason: DenyReason,
-    finding: Option<Arc<str>>,
+    findings: Vec<Arc<str>>,
 ) -> Box<Denial> {
     let alarm = || attempt.entry(Event::SecretMisuse);
     let misused = name_is_misused(ledger, attempt.subject, &attempt.host.to_string(), alarm);
@@ -145,7 +151,7 @@ pub async fn refuse_finding(
     } else {
         reason
     };
-    refuse(ledger, attempt, (reason, None), finding).await
+    refuse(ledger, attempt, (reason, None), findings).await
 }
 
 /// The same of bytes that are none of what `permit` lets pass: the record names its rule, in whose place
@@ -156,21 +162,21 @@ pub async fn refuse_other_bytes(
     permit: &ConnectPermit,
     reason: DenyReason,
 ) -> Box<Denial> {
-    refuse(ledger, attempt, (reason, permit.rule()), None).await
+    refuse(ledger, attempt, (reason, permit.rule()), Vec::new()).await
 }
 
 async fn refuse(
     ledger: &Ledger,
     attempt: &Attempt<'_>,
     (reason, rule): (DenyReason, Option<&RuleRef>),
-    finding: Option<Arc<str>>,
+    findings: Vec<Arc<str>>,
 ) -> Box<Denial> {
     let policy = attempt.subject.policy();
     let mut entry = attempt.entry(Event::Connect);
     fill_policy(&mut entry, &refusing(&policy, attempt, reason), rule);
     entry.verdict = Some(VerdictWord::Deny);
     entry.reason = Some(reason);
-    entry.findings.extend(finding);
+    entry.findings.extend(findings);
     let reason = match ledger.record(entry).await {
         Ok(()) => reason,
         Err(refused) => {

@@ -59,7 +59,7 @@ pub struct Asked {
     pub changes: u64,
     /// What came of waiting for a person, where it waited.
     pub heard: Option<Box<Heard>>,
-    /// Why its secret did not go, where one did not.
+    /// Why it or its secret did not go, where that takes words.
     pub why: Option<Box<Why>>,
     /// The words that its records carry instead, where it holds a real value; found out when the first
     /// is made.
@@ -123,11 +123,11 @@ impl Asked {
         }
     }
 
-    /// How it waited for a person, where it did, and why its secret did not go.
+    /// How it waited for a person, where it did, and why it or its secret did not go.
     fn findings(&self) -> Vec<Arc<str>> {
         let heard = self.heard.as_ref();
         let mut findings = heard.map_or_else(Vec::new, |heard| heard.findings.clone());
-        findings.extend(self.why.as_ref().map(|told| why(told.text())));
+        findings.extend(self.why.iter().flat_map(|why| why.findings()));
         findings
     }
 
@@ -139,7 +139,7 @@ impl Asked {
         entry
     }
 
-    /// What its program is told of why its secret did not go.
+    /// What its program is told of why it or its secret did not go.
     #[must_use]
     pub fn told_why(&self) -> String {
         let told = self.why.as_ref().and_then(|why| why.told());

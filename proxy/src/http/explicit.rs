@@ -19,8 +19,12 @@ use super::{
     upgrade::Tunnel,
 };
 use crate::{
-    authority::{Authority, Destination},
+    authority::{
+        Authority, Destination,
+        names::{Names, Place},
+    },
     enforce::{
+        astray::Why,
         connect::{Outcome, denial, refuse_connect},
         hold::patience,
         request::{Asked, refuse_request},
@@ -81,21 +85,31 @@ pub async fn connect(
     mut request: Request<Incoming>,
 ) -> Result<Response<Download>, Box<Refusal>> {
     let named = connect_authority(&request);
-    let destination = match (&named, session.aim()) {
-        (Ok((authority, port)), Aim::Explicit(_)) => {
-            session.caller().destination(authority.host.clone(), *port)
+    let target = match &named {
+        Ok((authority, port)) => Some((&authority.host, Some(*port))),
+        Err(TargetError::Differ(names)) => Some((&names.first.1.host, names.first.1.port)),
+        Err(TargetError::Missing | TargetError::Malformed) => None,
+    };
+    let destination = match (target, session.aim()) {
+        (Some((host, Some(port))), Aim::Explicit(_)) => {
+            session.caller().destination(host.clone(), port)
         }
         _ => session.nominal().clone(),
     };
-    let asked = asked(session, &destination);
+    let mut asked = asked(session, &destination);
     let refused = match (named, session.aim()) {
         (Ok(_), Aim::Explicit(_)) => None,
-        (Err(reason), Aim::Explicit(_)) => Some(reason),
+        (Err(error), Aim::Explicit(_)) => {
+            if let TargetError::Differ(names) = &error {
+                asked.why = Some(Box::new(Why::disagreeing(&asked.subject, names)));
+            }
+            Some(DenyReason::from(error))
+        }
         // A proxy behind an origin would hide where the request really goes.
         _ => Some(DenyReason::ProtocolNotAllowed),
     };
     if let Some(reason) = refused {
-        let denial = denial(&asked.subject.policy(), reason, String::new());
+        let denial = denial(&asked.subject.policy(), reason, asked.told_why());
         let ledger = session.worker().ledger();
         let denial = refuse_request(ledger, &asked, denial).await;
         return Err(refusal(asked, denial));
@@ -160,7 +174,7 @@ async fn decide(
 /// `host:port` of the request target; a Host header must not say otherwise.
 fn connect_authority(
     request: &Request<Incoming>,
-) -> Result<(Authority, gig_policy::Port), DenyReason> {
+) -> Result<(Authority, gig_policy::Port), TargetError> {
     let target = request.uri().authority().ok_or(TargetError::Missing)?;
     let authority = Authority::parse(target.as_str()).map_err(|_| TargetError::Malformed)?;
     let port = authority.port.ok_or(TargetError::Malformed)?;
@@ -169,11 +183,14 @@ fn connect_authority(
         let text = host.to_str().map_err(|_| TargetError::Malformed)?;
         let said = Authority::parse(text).map_err(|_| TargetError::Malformed)?;
         if said.host != authority.host || said.port.is_some_and(|said| said != port) {
-            return Err(TargetError::Differ.into());
+            return Err(TargetError::Differ(Box::new(Names {
+                first: (Place::Target, authority),
+                then: (Place::Host, said),
+            })));
         }
     }
     if hosts.next().is_some() {
-        return Err(TargetError::Malformed.into());
+        return Err(TargetError::Malformed);
     }
     Ok((authority, port))
 }

@@ -237,7 +237,13 @@ async fn refuse(session: &Session, reason: DenyReason, finding: Option<Arc<str>>
         Some(session.protocol()),
         session.tls().cloned(),
     );
-    let denial = refuse_finding(caller.ledger(), &attempt, reason, finding).await;
+    let denial = refuse_finding(
+        caller.ledger(),
+        &attempt,
+        reason,
+        finding.into_iter().collect(),
+    )
+    .await;
     tracing::info!(
         deny.reason = %denial.reason, server.address = %shown_host(caller.subject(), &at.host.to_string()),
         server.port = %at.port, "denied"

@@ -17,7 +17,7 @@ use super::{
     standing::Standing, target::Reader, unread, upgrade::Tunnel,
 };
 use crate::{
-    authority::{Authority, Destination, agree_request},
+    authority::{Authority, Destination, Disagreement, agree_request},
     caller::Caller,
     enforce::{hold::Heard, request::Asked},
     tls::downstream::Application,
@@ -270,19 +270,17 @@ impl Session {
     /// Where a request goes that names `authority` and is sent on by `protocol`: all names must agree.
     ///
     /// # Errors
-    /// The reason, when they do not.
+    /// What they disagree about.
     pub fn destination(
         &self,
         authority: &Authority,
         protocol: AppProtocol,
-    ) -> Result<Destination, DenyReason> {
+    ) -> Result<Destination, Disagreement> {
         let agreed = |connection: &Destination, named| {
-            agree_request(connection, named, authority)
-                .map(|host| Destination {
-                    host,
-                    port: connection.port,
-                })
-                .map_err(|disagreement| disagreement.reason())
+            agree_request(connection, named, authority).map(|host| Destination {
+                host,
+                port: connection.port,
+            })
         };
         match &self.aim {
             Aim::Fixed(connection) | Aim::Denied(connection, _) => agreed(connection, true),

@@ -11,10 +11,13 @@ use http::{
 };
 use parking_lot::Mutex;
 
-use crate::authority::Authority;
+use crate::authority::{
+    Authority,
+    names::{Names, Place},
+};
 
 /// Why a request's target is not one target.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
     /// No authority anywhere.
     #[error("the request names no host")]
@@ -24,7 +27,7 @@ pub enum TargetError {
     Malformed,
     /// `Host` and the request target differ.
     #[error("the request target and the Host header differ")]
-    Differ,
+    Differ(Box<Names>),
 }
 
 impl From<TargetError> for DenyReason {
@@ -32,7 +35,7 @@ impl From<TargetError> for DenyReason {
         match error {
             TargetError::Missing => Self::NameMissing,
             TargetError::Malformed => Self::MalformedRequest,
-            TargetError::Differ => Self::NamesDisagree,
+            TargetError::Differ(_) => Self::NamesDisagree,
         }
     }
 }
@@ -79,7 +82,10 @@ pub fn authority(
         .transpose()?;
     match (target, header) {
         (Some(target), Some(header)) if !same(&target, &header, uri.scheme()) => {
-            Err(TargetError::Differ)
+            Err(TargetError::Differ(Box::new(Names {
+                first: (Place::Target, target),
+                then: (Place::Host, header),
+            })))
         }
         (Some(one), _) | (None, Some(one)) => Ok(one),
         (None, None) => Err(TargetError::Missing),

@@ -189,6 +189,8 @@ async fn sni_that_differs_from_the_destination_is_refused() {
     assert!(lab.tls(stream, "evil.test", &["h2"]).await.is_err());
     assert_eq!(origin.seen.connections(), 0);
     lab.assert_denied_once(DenyReason::NamesDisagree);
+    let entry = lab.assert_named(["destination=api.test", "sni=evil.test"]);
+    assert_eq!(entry.tls.unwrap().sni.as_deref(), Some("evil.test"));
 }
 
 #[tokio::test]
@@ -206,6 +208,14 @@ async fn host_that_differs_from_sni_is_misdirected_in_both_versions() {
         assert_eq!(answer.json()["reason"], "names_disagree");
         assert_eq!(origin.seen.connections(), 0);
         lab.assert_denied_once(DenyReason::NamesDisagree);
+        let place = if alpn == "h2" { "target" } else { "host" };
+        let entry = lab.assert_named(["sni=api.test", &format!("{place}=evil.test")]);
+        assert_eq!(entry.path.as_deref(), Some("/"));
+        let hint = answer.json()["hint"].to_string();
+        assert!(
+            hint.contains("api.test") && hint.contains("evil.test"),
+            "{hint}"
+        );
         // Nothing is wrong with the connection: the honest request still goes.
         let honest = if alpn == "h2" {
             get("https://api.test/")
@@ -228,6 +238,29 @@ async fn authority_and_host_of_one_request_must_agree() {
     assert_eq!(answer.status, StatusCode::MISDIRECTED_REQUEST);
     assert_eq!(origin.seen.connections(), 0);
     lab.assert_denied_once(DenyReason::NamesDisagree);
+    lab.assert_named(["target=api.test", "host=evil.test"]);
+}
+
+#[tokio::test]
+async fn by_the_explicit_proxy_a_record_names_the_target_and_what_fronted_it() {
+    for (line, path) in [
+        ("GET http://api.test:443/x?q=1", Some("/x")),
+        ("CONNECT api.test:443", None),
+    ] {
+        let (lab, origin) = lab_with(ALLOW_API).await;
+        let mut stream = lab.connect(Way::Explicit).await;
+        let request = format!("{line} HTTP/1.1\r\nHost: evil.test:8\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = [0; 12];
+        stream.read_exact(&mut answer).await.unwrap();
+        assert_eq!(&answer, b"HTTP/1.1 421", "{line}");
+        assert_eq!(origin.seen.connections(), 0);
+        lab.assert_denied_once(DenyReason::NamesDisagree);
+        let entry = lab.assert_named(["target=api.test:443", "host=evil.test:8"]);
+        assert_eq!(entry.host.as_deref(), Some("api.test"), "{line}");
+        assert_eq!(entry.port, Some(443), "{line}");
+        assert_eq!(entry.path.as_deref(), path, "{line}");
+    }
 }
 
 #[tokio::test]

@@ -247,6 +247,21 @@ impl Lab {
         assert!(recorded.is_ok(), "{:#?}", self.log.records());
     }
 
+    /// That the last record holds both names that did not agree, and tells of them.
+    #[track_caller]
+    pub(super) fn assert_named(&self, names: [&str; 2]) -> gig_audit::Entry {
+        let entry = self.log.records().pop().unwrap().entry;
+        for name in names {
+            let finding = format!("named:{name}");
+            let found = entry.findings.iter().any(|found| **found == *finding);
+            assert!(found, "{finding}: {entry:#?}");
+            let (_, host) = name.split_once('=').unwrap();
+            let why = gig_audit::why_of(&entry.findings);
+            assert!(why.is_some_and(|why| why.contains(host)), "{entry:#?}");
+        }
+        entry
+    }
+
     /// Exactly one denial is recorded, for `reason`.
     #[track_caller]
     pub(super) fn assert_denied_once(&self, reason: DenyReason) {
