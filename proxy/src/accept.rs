@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use gig_policy::{DenyReason, Host, Port};
+use gig_policy::{AppProtocol, DenyReason, Handling, Host, Port, Verdict};
 use rustix::io::Errno;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -252,7 +252,7 @@ struct Refused {
     port: Port,
 }
 
-/// Records a refused connection, and tells who asked a proxy.
+/// Records a refused connection, and tells who speaks HTTP.
 async fn refuse(
     worker: Arc<Worker>,
     stream: TcpStream,
@@ -273,24 +273,39 @@ async fn refuse(
     };
     let own = (IpAddr::V4(subject.gateway()), explicit_port.get());
     let (ip, port) = original.unwrap_or(own);
+    let port = Port::new(port).unwrap_or(explicit_port);
+    let at = subject.destination(Host::from(ip), port);
+    let reads_http = door == Door::Explicit || speaks_http(&subject, &at);
     let attempt = Attempt {
         subject: &subject,
         conn: 0,
         src: source,
-        host: Host::from(ip),
-        port: Port::new(port).unwrap_or(explicit_port),
+        host: at.host,
+        port: at.port,
         protocol: None,
         tls: None,
         heard: None,
     };
     let denial = refuse_connect(worker.ledger(), &attempt, reason).await;
     tracing::info!(sandbox.id = %subject.id(), deny.reason = %denial.reason, "denied");
-    if door == Door::Explicit && told.is_ok() {
+    if reads_http && told.is_ok() {
         if let Err(error) = tell(stream, denial.reason).await {
             tracing::debug!(%error, "a refused client did not wait for the answer");
         }
     } else if let Err(error) = socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)) {
         tracing::debug!(%error, "a refused connection is closed without a reset");
+    }
+}
+
+/// Whether what is allowed there is HTTP in clear text, so that its program reads an answer.
+fn speaks_http(subject: &Subject, at: &Destination) -> bool {
+    if at.port != Port::HTTP {
+        return false;
+    }
+    let policy = subject.policy();
+    match policy.decide_connect(&at.host, at.port, Some(AppProtocol::Http)) {
+        Verdict::Allow(permit) => permit.handling() == Handling::Inspect,
+        Verdict::Deny(_) => false,
     }
 }
 

@@ -110,13 +110,6 @@ impl Caller {
     /// The name that a synthetic address stands for, or the address itself.
     #[must_use]
     pub fn destination(&self, host: Host, port: Port) -> Destination {
-        let name = match &host {
-            Host::Ip(std::net::IpAddr::V4(ip)) => self.subject().synthetic().name_of(*ip),
-            Host::Ip(_) | Host::Name(_) => None,
-        };
-        Destination {
-            host: name.map_or(host, Host::from),
-            port,
-        }
+        self.subject().destination(host, port)
     }
 }

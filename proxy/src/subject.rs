@@ -8,7 +8,7 @@
 
 use std::{
     convert::Infallible,
-    net::Ipv4Addr,
+    net::{IpAddr, Ipv4Addr},
     sync::{
         Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
@@ -17,13 +17,16 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use gig_policy::{DenyReason, Moment, Policy, SandboxId};
+use gig_policy::{DenyReason, Host, Moment, Policy, Port, SandboxId};
 use tokio::sync::{Notify, futures::Notified};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
 pub use self::register::{Arriving, ConnectionFacts, ConnectionGuard};
 use self::{places::Places, register::Register};
-use crate::{budget::Budget, credential::Wallet, dns::synthetic::SyntheticNames, wall_clock};
+use crate::{
+    authority::Destination, budget::Budget, credential::Wallet, dns::synthetic::SyntheticNames,
+    wall_clock,
+};
 
 pub mod places;
 mod register;
@@ -177,6 +180,19 @@ impl Subject {
     /// Completes when the policy is replaced after this call.
     pub fn changed(&self) -> Notified<'_> {
         self.changed.notified()
+    }
+
+    /// The name that a synthetic address stands for, or the address itself.
+    #[must_use]
+    pub fn destination(&self, host: Host, port: Port) -> Destination {
+        let name = match &host {
+            Host::Ip(IpAddr::V4(ip)) => self.synthetic.name_of(*ip),
+            Host::Ip(_) | Host::Name(_) => None,
+        };
+        Destination {
+            host: name.map_or(host, Host::from),
+            port,
+        }
     }
 
     /// Its synthetic names.
