@@ -104,10 +104,10 @@ fn first_place(settings: &Settings) -> anyhow::Result<Place> {
     })
 }
 
-/// Where gig's own proxy is inside.
-pub(super) fn own_proxy(subnet: gig_netns::Ipv4Net) -> Option<IpAddr> {
+/// Where gig's own proxy is inside, and where the sandbox is.
+pub(super) fn own_place(subnet: gig_netns::Ipv4Net) -> Option<(IpAddr, IpAddr)> {
     let pool = SubnetPool::new(subnet, SLOTS).ok()?;
-    Some(pool.gateway(0).into())
+    Some((pool.gateway(0).into(), pool.address(0).into()))
 }
 
 /// The variables inside: what the options say, and sentinels.

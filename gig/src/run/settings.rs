@@ -110,7 +110,8 @@ impl Settings {
             digest,
             rules_from: RulesFrom {
                 document: args.policy.map(|path| path.display().to_string()),
-                proxy: drawn::own_proxy(subnet),
+                proxy: drawn::own_place(subnet).map(|(proxy, _)| proxy),
+                sandbox: drawn::own_place(subnet).map(|(_, sandbox)| sandbox),
             },
             connected,
             program: name,

@@ -48,7 +48,8 @@ struct Denied {
     port: Option<u16>,
     reason: DenyReason,
     would: bool,
-    request: Option<(Arc<str>, Arc<str>)>,
+    /// Method and path, as far as a request has them: CONNECT has no path.
+    request: Option<(Arc<str>, Option<Arc<str>>)>,
     dst_ip: Option<std::net::IpAddr>,
     protocol: Option<Arc<str>>,
     /// What allowed it so far.
@@ -98,7 +99,8 @@ impl Summary {
         if entry.event == Event::SecretMisuse {
             return self.alarm(entry, host);
         }
-        let request = entry.method.clone().zip(entry.path.clone());
+        let method = entry.method.clone();
+        let request = method.map(|method| (method, entry.path.clone()));
         let denied = Denied {
             host,
             port: entry.port,
@@ -288,7 +290,10 @@ fn line(denied: &Denied, count: u64, with_request: bool) -> String {
         .port
         .map_or_else(String::new, |port| format!(":{port}"));
     let request = match &denied.request {
-        Some((method, path)) if with_request => format!("  {} {}", shown(method), shown(path)),
+        Some((method, Some(path))) if with_request => {
+            format!("  {} {}", shown(method), shown(path))
+        }
+        Some((method, None)) if with_request => format!("  {}", shown(method)),
         Some(_) | None => String::new(),
     };
     let verdict = if denied.would {

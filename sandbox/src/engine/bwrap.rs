@@ -133,6 +133,7 @@ fn orders(
     let env = env::build(&env::Surroundings {
         id: spec.id,
         proxy: place.map(|place| (place.gateway, spec.explicit_port)),
+        own: place.map(|place| place.address),
         authority: spec.ca_pem.is_some(),
         image: &spec.image_env,
         listed: &spec.env,

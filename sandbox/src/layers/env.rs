@@ -11,6 +11,8 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
 use gig_policy::SandboxId;
 
+use crate::layers::etc::NAME;
+
 /// The program's home: empty, private, its own.
 pub(crate) const HOME: &str = "/home/sandbox";
 /// Where a program is looked up, unless the caller lists a `PATH`.
@@ -36,8 +38,9 @@ const BUNDLE_VARIABLES: [&str; 10] = [
 /// Variables that name a file of roots beside the client's own.
 const CA_VARIABLES: [&str; 1] = ["NODE_EXTRA_CA_CERTS"];
 const PROXY_VARIABLES: [&str; 4] = ["HTTPS_PROXY", "HTTP_PROXY", "https_proxy", "http_proxy"];
-/// Servers that the program itself runs on its own loopback.
-const NO_PROXY: &str = "localhost,127.0.0.1,::1";
+/// Servers that the program itself runs on its own loopback, in each of the ways in which clients read it: by
+/// whoever asks the proxy for them, the host's own would be meant.
+const NO_PROXY: &str = "localhost,.localhost,127.0.0.1,127.0.0.0/8,::1";
 
 /// What an image asks for in vain beside the names that are set here: other ways past the proxy or to other
 /// roots, and what is loaded into each program before it. A caller may list them.
@@ -62,6 +65,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) id: SandboxId,
     /// The gateway and the explicit proxy's port, when there is a network.
     pub(crate) proxy: Option<(Ipv4Addr, u16)>,
+    /// The sandbox's own address, when there is a network.
+    pub(crate) own: Option<Ipv4Addr>,
     /// Whether there is an authority to trust.
     pub(crate) authority: bool,
     /// What an image asks for.
@@ -86,7 +91,9 @@ pub(crate) fn build(around: &Surroundings<'_>) -> BTreeMap<OsString, OsString> {
     set("LOGNAME", "sandbox".to_owned());
     set("GIG_SANDBOX_ID", around.id.to_string());
     if let Some(proxy) = around.proxy {
-        for (name, value) in proxy_variables(proxy) {
+        let own = around.own.map(|own| format!("{NO_PROXY},{NAME},{own}"));
+        let past = own.as_deref().unwrap_or(NO_PROXY);
+        for (name, value) in proxy_variables(proxy, past) {
             set(name, value);
         }
     }
@@ -110,15 +117,16 @@ pub(crate) fn build(around: &Surroundings<'_>) -> BTreeMap<OsString, OsString> {
 /// has to trust.
 #[must_use]
 pub fn network_variables(proxy: (Ipv4Addr, u16), ca: &str) -> Vec<(String, String)> {
-    let all = proxy_variables(proxy).chain(authority_variables(ca, ca));
+    let all = proxy_variables(proxy, NO_PROXY).chain(authority_variables(ca, ca));
     all.map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 fn proxy_variables(
     (gateway, port): (Ipv4Addr, u16),
-) -> impl Iterator<Item = (&'static str, String)> {
+    past: &str,
+) -> impl Iterator<Item = (&'static str, String)> + use<> {
     let proxies = PROXY_VARIABLES.map(|name| (name, format!("http://{gateway}:{port}")));
-    let own = ["NO_PROXY", "no_proxy"].map(|name| (name, NO_PROXY.to_owned()));
+    let own = ["NO_PROXY", "no_proxy"].map(|name| (name, past.to_owned()));
     proxies.into_iter().chain(own)
 }
 
@@ -177,6 +185,7 @@ mod tests {
         let env = build(&Surroundings {
             id: SandboxId::new(Uuid::nil()),
             proxy: Some((Ipv4Addr::new(10, 200, 0, 1), 3128)),
+            own: Some(Ipv4Addr::new(10, 200, 0, 2)),
             authority: true,
             image: &image,
             listed: &listed,
@@ -192,5 +201,17 @@ mod tests {
             (value("LD_PRELOAD"), value("ALL_PROXY")),
             (Some("mine"), None)
         );
+        let past: Vec<_> = value("NO_PROXY").unwrap().split(',').collect();
+        for own in [
+            "localhost",
+            ".localhost",
+            "127.0.0.0/8",
+            "::1",
+            "sandbox",
+            "10.200.0.2",
+        ] {
+            assert!(past.contains(&own), "{past:?}");
+        }
+        assert!(!past.contains(&"10.200.0.1"), "{past:?}");
     }
 }

@@ -7,7 +7,8 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 use gig_policy::special_purpose::{AddressClass, classify};
-use gig_policy::{DenyReason, Port};
+use gig_policy::{DenyReason, Port, rule_for};
+use gig_proxy::dns::synthetic::is_synthetic;
 
 use super::{Denied, shown, shown_up_to};
 
@@ -18,17 +19,20 @@ pub(crate) struct RulesFrom {
     pub(crate) document: Option<String>,
     /// Where gig's own proxy is inside.
     pub(crate) proxy: Option<IpAddr>,
+    /// Where the sandbox itself is.
+    pub(crate) sandbox: Option<IpAddr>,
 }
 
 /// The option or rule that would allow it, or why nothing does.
 pub(super) fn cure(denied: &Denied, from: &RulesFrom) -> String {
     let host = bracketed(&denied.host);
-    if from.proxy.is_some() && from.proxy == denied.host.parse().ok() {
-        return "that is gig's own proxy, which takes CONNECT host:port and requests for http://… and https://…".into();
+    if let Some(told) = inside(denied, from) {
+        return told;
     }
     match denied.reason {
         DenyReason::HostNotAllowed if denied.port.is_none() => format!(
-            "allow it with: --allow {host} (https and http; anything else: --allow tcp:{host}:PORT)"
+            "allow it with: --allow {host} (https and http; another port: --allow {host}:PORT; what is no HTTP: \
+             --allow tcp:{host}:PORT)"
         ),
         DenyReason::HostNotAllowed | DenyReason::PortNotAllowed | DenyReason::IpNotAllowed => {
             format!(
@@ -66,18 +70,22 @@ pub(super) fn cure(denied: &Denied, from: &RulesFrom) -> String {
         DenyReason::MethodNotAllowed | DenyReason::PathNotAllowed => request(denied, from),
         DenyReason::PrivateAddress => private_address(denied, from),
         DenyReason::NeverOpenable => "nothing opens that address".to_owned(),
-        // A request that names nobody is told as a request.
-        DenyReason::NameMissing if denied.request.is_none() && denied.port.is_some() => format!(
+        DenyReason::NameMissing if denied.request.is_some() => {
+            "the request named no host: have the program send a Host field, as HTTP/1.1 wants it".to_owned()
+        }
+        DenyReason::NameMissing if denied.port.is_some() => format!(
             "its TLS hello may hide another name (ECH, or GREASE that looks the same) and is not to be opened: \
              switch that off in the program, leave passthrough (tls:) out, or allow any bytes in its place: \
              --allow tcp:{}:{}",
             host,
             denied.port.unwrap_or_default()
         ),
-        DenyReason::NamesDisagree => {
+        DenyReason::NamesDisagree if denied.why.is_none() => {
             "the destination, the TLS name and the Host named different hosts".to_owned()
         }
-        DenyReason::SecretMisuse | DenyReason::SecretUnplaceable if denied.why.is_some() => {
+        DenyReason::SecretMisuse | DenyReason::SecretUnplaceable | DenyReason::NamesDisagree
+            if denied.why.is_some() =>
+        {
             shown_up_to(denied.why.as_deref().unwrap_or_default(), MOST_TOLD)
         }
         DenyReason::SecretMisuse if denied.protocol.as_deref() == Some("http") => {
@@ -94,6 +102,44 @@ pub(super) fn cure(denied: &Denied, from: &RulesFrom) -> String {
         ),
         reason => without_a_rule(reason).to_owned(),
     }
+}
+
+/// Of what is not outside at all, or of no destination's doing.
+fn inside(denied: &Denied, from: &RulesFrom) -> Option<String> {
+    use DenyReason::{ConnectionLimit, HostNotAllowed, IpNotAllowed, PortNotAllowed};
+    if denied.reason == ConnectionLimit {
+        return Some("more at once than may be: raise `connections` in the policy's limits".into());
+    }
+    let ip: Option<IpAddr> = denied.host.parse().ok();
+    if ip.is_some() && ip == from.proxy {
+        return Some(
+            "that is gig's own proxy, which takes CONNECT host:port and requests for http://… and https://…"
+                .into(),
+        );
+    }
+    if !matches!(
+        denied.reason,
+        HostNotAllowed | PortNotAllowed | IpNotAllowed
+    ) {
+        return None;
+    }
+    if matches!(ip, Some(IpAddr::V4(ip)) if is_synthetic(ip)) {
+        return Some(
+            "that is an address of those that gig makes up inside for names, and stands for none now: have the \
+             program look its name up again"
+                .into(),
+        );
+    }
+    let own = gig_policy::own_loopback(&denied.host).is_some()
+        || *denied.host == *SANDBOX
+        || (ip.is_some() && ip == from.sandbox);
+    own.then(|| {
+        format!(
+            "inside, that is the sandbox itself, and from gig's proxy it would be another machine: have the program \
+             go there without its proxy (NO_PROXY={})",
+            shown(&denied.host)
+        )
+    })
 }
 
 /// What no rule changes.
@@ -150,9 +196,6 @@ fn private(denied: &Denied) -> String {
     match denied.host.parse::<IpAddr>() {
         Ok(ip) if matches!(classify(ip), AddressClass::Special { .. }) => {
             format!(" --allow-private {ip}")
-        }
-        Err(_) if gig_policy::own_loopback(&denied.host).is_some() => {
-            " --allow-private 127.0.0.1".to_owned()
         }
         _ => String::new(),
     }
@@ -211,12 +254,11 @@ fn request(denied: &Denied, from: &RulesFrom) -> String {
         .document
         .as_ref()
         .map_or_else(String::new, |document| format!(" in {document}"));
-    match &denied.request {
-        Some((method, path)) => format!(
-            "allow it with this under the host's rules{place}: {{methods: [{}], paths: [{:?}]}}",
-            shown(method),
-            shown(path)
-        ),
+    let known = denied.request.as_ref();
+    let known = known.and_then(|(method, path)| Some((method, path.as_deref()?)));
+    match known.map(|(method, path)| rule_for(method, path)) {
+        Some(Ok(rule)) => format!("allow it with this under the host's rules{place}: {rule}"),
+        Some(Err(why)) => shown_up_to(&format!("no rule is offered for it: {why}"), MOST_TOLD),
         None => format!("allow it with a rule for that method and path{place}"),
     }
 }
@@ -268,187 +310,10 @@ fn bracketed(host: &str) -> String {
     }
 }
 
+/// What a sandbox calls itself.
+const SANDBOX: &str = "sandbox";
 /// Why a secret did not go, with some of the hosts that it is bound to.
 const MOST_TOLD: usize = 800;
 
 #[cfg(test)]
-mod tests {
-    use gig_policy::{Host, Policy, PolicyBuilder, Port, Verdict};
-
-    use super::*;
-
-    fn denied(host: &str, port: Option<u16>, protocol: Option<&str>, reason: DenyReason) -> Denied {
-        Denied {
-            host: host.into(),
-            port,
-            reason,
-            would: false,
-            request: None,
-            dst_ip: None,
-            protocol: protocol.map(Into::into),
-            rule: None,
-            why: None,
-        }
-    }
-
-    /// The options that a cure prints, made a policy.
-    fn policy(cure: &str) -> Policy {
-        let words: Vec<&str> = cure.split([' ', ',', ';']).collect();
-        let mut builder = PolicyBuilder::new("printed");
-        for pair in words.windows(2) {
-            builder = match pair {
-                ["--allow", value] if !value.ends_with("PORT)") => builder.allow(value).unwrap(),
-                ["--allow-private", value] => builder.allow_private(value).unwrap(),
-                _ => builder,
-            };
-        }
-        builder.build().unwrap()
-    }
-
-    #[test]
-    fn what_is_printed_allows_what_was_denied() {
-        use gig_policy::AppProtocol::{Http, Https, Tcp};
-        use gig_policy::DenyReason::{
-            HostNotAllowed, IpNotAllowed, PortNotAllowed, ProtocolNotAllowed, UnsupportedProtocol,
-        };
-        for (host, port, protocol, reason) in [
-            ("a.example", 443, Https, HostNotAllowed),
-            ("a.example", 80, Http, HostNotAllowed),
-            ("a.example", 443, Http, HostNotAllowed),
-            ("a.example", 80, Https, PortNotAllowed),
-            ("a.example", 8443, Https, PortNotAllowed),
-            ("db.example", 5432, Tcp, PortNotAllowed),
-            ("db.example", 443, Tcp, HostNotAllowed),
-            ("db.example", 5432, Tcp, ProtocolNotAllowed),
-            ("db.example", 5432, Tcp, UnsupportedProtocol),
-            ("a.example", 443, Http, ProtocolNotAllowed),
-            ("10.0.0.1", 5432, Tcp, IpNotAllowed),
-            ("93.184.215.14", 443, Https, IpNotAllowed),
-            ("2606:2800:220:1::1", 8443, Https, IpNotAllowed),
-            ("fd00::1", 22, Tcp, IpNotAllowed),
-        ] {
-            let denied = denied(host, Some(port), Some(protocol.as_str()), reason);
-            let cure = cure(&denied, &RulesFrom::default());
-            let (host, port) = (Host::parse(host).unwrap(), Port::new(port).unwrap());
-            let verdict = policy(&cure).decide_connect(&host, port, Some(protocol));
-            let Verdict::Allow(permit) = verdict else {
-                panic!("{denied:?}: {cure}");
-            };
-            if let Host::Ip(ip) = host {
-                let opened = gig_policy::special_purpose::admit(ip, permit.allow_private());
-                assert!(opened.is_ok(), "{cure}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_documents_rule_is_mended_in_the_document() {
-        let from = RulesFrom {
-            document: Some("p.yaml".into()),
-            proxy: None,
-        };
-        let mut private = denied("db.example", Some(5432), None, DenyReason::PrivateAddress);
-        private.dst_ip = Some([10, 0, 0, 1].into());
-        for (rule, wanted) in [
-            (
-                None,
-                "in p.yaml with this under the host: allow_private: [10.0.0.1]",
-            ),
-            (Some("--allow db.example"), "with: --allow-private 10.0.0.1"),
-        ] {
-            private.rule = rule.map(Into::into);
-            let cure = cure(&private, &from);
-            assert!(cure.ends_with(wanted), "{cure}");
-        }
-        let spoken = denied(
-            "db.example",
-            Some(5432),
-            Some("tcp"),
-            DenyReason::ProtocolNotAllowed,
-        );
-        let cure = cure(&spoken, &from);
-        let rule = cure.split_once("host: {").unwrap().1;
-        let document = format!("version: 1\negress:\n  - {{{rule}\n");
-        let read = PolicyBuilder::new("printed").document(&document, "printed");
-        let read = read.unwrap().build().unwrap();
-        let host = Host::parse("db.example").unwrap();
-        let verdict = read.decide_connect(
-            &host,
-            Port::new(5432).unwrap(),
-            Some(gig_policy::AppProtocol::Tcp),
-        );
-        assert!(matches!(verdict, Verdict::Allow(_)), "{cure}");
-    }
-
-    #[test]
-    fn a_hello_that_may_hide_a_name_is_told_of_with_what_works() {
-        let hidden = denied(
-            "a.example",
-            Some(443),
-            Some("https"),
-            DenyReason::NameMissing,
-        );
-        let cure = cure(&hidden, &RulesFrom::default());
-        assert!(cure.contains("GREASE"), "{cure}");
-        let host = Host::parse("a.example").unwrap();
-        let verdict = policy(&cure).decide_connect(&host, Port::HTTPS, None);
-        let handling = match verdict {
-            Verdict::Allow(permit) => permit.handling(),
-            Verdict::Deny(denial) => panic!("{denial:?}"),
-        };
-        assert_eq!(handling, gig_policy::Handling::Opaque);
-    }
-
-    #[test]
-    fn what_gig_cannot_open_is_offered_as_any_bytes() {
-        use gig_policy::AppProtocol::Tcp;
-        let old_tls = denied(
-            "a.example",
-            Some(443),
-            Some("https"),
-            DenyReason::UnsupportedProtocol,
-        );
-        let connect = Denied {
-            request: Some(("CONNECT".into(), "".into())),
-            ..denied(
-                "proxy.example",
-                Some(3128),
-                Some("http"),
-                DenyReason::ProtocolNotAllowed,
-            )
-        };
-        for denied in [old_tls, connect] {
-            let cure = cure(&denied, &RulesFrom::default());
-            let host = Host::parse(&denied.host).unwrap();
-            let port = denied.port.and_then(Port::new).unwrap();
-            let verdict = policy(&cure).decide_connect(&host, port, Some(Tcp));
-            assert!(matches!(verdict, Verdict::Allow(_)), "{cure}");
-        }
-    }
-
-    #[test]
-    fn no_rule_is_offered_for_gigs_own_proxy() {
-        let from = RulesFrom {
-            document: None,
-            proxy: Some([10, 200, 0, 1].into()),
-        };
-        for reason in [DenyReason::IpNotAllowed, DenyReason::ProtocolNotAllowed] {
-            let cure = cure(
-                &denied("10.200.0.1", Some(8081), Some("http"), reason),
-                &from,
-            );
-            assert!(
-                cure.contains("gig's own proxy") && !cure.contains("--allow"),
-                "{cure}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_name_alone_says_what_else_there_is() {
-        let named = denied("db.example", None, Some("dns"), DenyReason::HostNotAllowed);
-        let cure = cure(&named, &RulesFrom::default());
-        assert!(cure.contains("--allow db.example "), "{cure}");
-        assert!(cure.contains("--allow tcp:db.example:PORT"), "{cure}");
-    }
-}
+mod tests;
