@@ -202,10 +202,10 @@ impl Fetch for NetworkFetch {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "the operator's key stores, token endpoints and registries, not a sandbox's destination: no \
+    reason = "the operator's key stores, token endpoints, registries and proxy, not a sandbox's destination: no \
               permit exists for them"
 )]
-async fn connect(host: &Host, port: Port) -> io::Result<TcpStream> {
+pub(crate) async fn connect(host: &Host, port: Port) -> io::Result<TcpStream> {
     match host {
         Host::Ip(ip) => TcpStream::connect(SocketAddr::from((*ip, port.get()))).await,
         // Whatever a resolver says of it (RFC 6761 section 6.3).

@@ -231,7 +231,7 @@ fn report(wired: &Wired, settings: &Settings) {
 }
 
 /// What a start takes (each file that is handed on, the sockets of the hub, the record), and some connections.
-const LEAST_FILES: u64 = 128;
+pub(crate) const LEAST_FILES: u64 = 128;
 
 /// Between SIGTERM and SIGKILL (requirement 003-26).
 const GRACE: Duration = Duration::from_secs(10);

@@ -13,7 +13,7 @@ use std::os::fd::OwnedFd;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt};
 
-use crate::hub::{Hub, HubConfig, Lease, Spawn, SpawnNetwork, StartHubError};
+use crate::hub::{Hub, HubConfig, Lease, LeaseError, Spawn, SpawnNetwork, StartHubError};
 use crate::hub_protocol::Step;
 use crate::id_map::{HostIds, MapWriter, helper};
 use crate::listener::Listeners;
@@ -159,6 +159,15 @@ fn works(name: &'static str, detail: impl Into<String>) -> Probe {
 
 /// The hub was not built: what came before the failure works, what comes after was not tried.
 fn not_built(error: &StartHubError) -> Vec<Probe> {
+    let errno = match error {
+        StartHubError::Refused { source, .. } | StartHubError::Covered { source, .. } => {
+            source.errno
+        }
+        StartHubError::IdMap(_)
+        | StartHubError::Subnet(_)
+        | StartHubError::Start(_)
+        | StartHubError::Lost(_) => None,
+    };
     let (failed, what) = match error {
         StartHubError::Refused { source, .. } => (Some(source.step), source.to_string()),
         StartHubError::Covered { covers, source } => (
@@ -181,7 +190,7 @@ fn not_built(error: &StartHubError) -> Vec<Probe> {
             std::cmp::Ordering::Less => works(name, ""),
             std::cmp::Ordering::Equal => Probe {
                 name,
-                finding: lacking::missing(failed, what.clone()),
+                finding: lacking::missing(failed, errno, what.clone()),
             },
             std::cmp::Ordering::Greater => Probe {
                 name,
@@ -213,7 +222,11 @@ fn from_inside(hub: &Hub, listeners: &Listeners) -> Vec<Probe> {
     let lease = match hub.lease() {
         Ok(lease) => lease,
         Err(error) => {
-            let finding = lacking::missing(Some(Step::Slot), chain(&error));
+            let errno = match &error {
+                LeaseError::Refused(source) => source.errno,
+                LeaseError::Lost(_) => None,
+            };
+            let finding = lacking::missing(Some(Step::Slot), errno, chain(&error));
             return vec![Probe {
                 name: REDIRECT,
                 finding,
@@ -242,7 +255,7 @@ fn from_inside(hub: &Hub, listeners: &Listeners) -> Vec<Probe> {
         Ok(()) => works(REDIRECT, ""),
         Err(what) => Probe {
             name: REDIRECT,
-            finding: lacking::missing(Some(Step::Firewall), what),
+            finding: lacking::missing(Some(Step::Firewall), None, what),
         },
     });
     // The hub ends with this function's caller, and the slot with it.

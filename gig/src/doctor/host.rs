@@ -2,10 +2,35 @@
 
 use std::{fs, path::Path, process::Command};
 
-use crate::doctor::Check;
+use rustix::process::{Resource, getrlimit};
+
+use crate::{doctor::Check, run::LEAST_FILES};
 
 pub(super) fn examine() -> Vec<Check> {
-    vec![kernel(), landlock(), apparmor(), bubblewrap()]
+    // What fails for want of these fails anywhere.
+    let mut checks = vec![limits(
+        getrlimit(Resource::Nofile).maximum,
+        getrlimit(Resource::Fsize).maximum,
+    )];
+    checks.extend([kernel(), landlock(), apparmor(), bubblewrap()]);
+    checks
+}
+
+/// What the process was given of open files (gig takes what it may have) and of the size of one.
+fn limits(files: Option<u64>, size: Option<u64>) -> Check {
+    let name = "limits of the process";
+    if let Some(files) = files.filter(|files| *files < LEAST_FILES) {
+        return Check::missing(name, format!("at most {files} open files"))
+            .costs("sandboxes do not start, or serve few connections; what fails below may fail for that")
+            .cure("ulimit -n 4096 where gig is started, or LimitNOFILE= in its unit");
+    }
+    if let Some(size) = size.filter(|size| *size < SMALLEST_FILE) {
+        return Check::missing(name, format!("files of at most {size} octets"))
+            .costs("records, images and what sandboxes write end there; what fails below may fail for that")
+            .cure("ulimit -f unlimited where gig is started, or LimitFSIZE=infinity in its unit");
+    }
+    let files = files.map_or_else(|| "any number of".to_owned(), |files| files.to_string());
+    Check::works(name, format!("{files} open files"))
 }
 
 fn setting(path: &str) -> Option<String> {
@@ -132,10 +157,27 @@ const SCOPES_ABI: u32 = 6;
 /// `--userns-block-fd` and `--perms` work from this one.
 const OLDEST_BWRAP: (u32, u32) = (0, 5);
 
+/// Less than a record of one run, or an image's layer, may take.
+const SMALLEST_FILE: u64 = 1 << 30;
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::doctor::State;
+
+    #[test]
+    fn limits_that_nothing_works_under_are_told_of() {
+        for (files, size, cure) in [
+            (Some(64), None, "ulimit -n"),
+            (Some(4096), Some(1024), "ulimit -f"),
+        ] {
+            let check = limits(files, size);
+            assert_eq!(check.state, State::Missing, "{check:?}");
+            assert!(check.cure.contains(cure), "{check:?}");
+        }
+        assert_eq!(limits(Some(1024), None).state, State::Works);
+        assert_eq!(limits(None, None).state, State::Works);
+    }
 
     #[test]
     fn a_restriction_is_what_was_refused_and_no_setting() {

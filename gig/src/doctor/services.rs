@@ -17,7 +17,7 @@ use gig_proxy::{
     upstream::connect_proxy::UpstreamProxy,
 };
 
-use crate::{data_dir, doctor::Check};
+use crate::{data_dir, doctor::Check, fetch::connect};
 
 pub(super) fn examine() -> Vec<Check> {
     vec![
@@ -116,11 +116,33 @@ fn upstream_proxy() -> Check {
     let name = "upstream proxy";
     match UpstreamProxy::from_env(|name| std::env::var(name).ok()) {
         Ok(None) => Check::works(name, "none is set; origins are dialled directly"),
-        Ok(Some(_)) => Check::works(name, "taken from gig's own environment"),
+        Ok(Some(proxy)) => match listens(&proxy) {
+            Ok(()) => Check::works(name, "it listens; taken from gig's own environment"),
+            Err(why) => Check::missing(
+                name,
+                format!("{} port {}: {why}", proxy.host(), proxy.port()),
+            )
+            .costs("no origin can be reached but those that NO_PROXY names")
+            .cure(
+                "start it, or set HTTPS_PROXY in gig's own environment to where it is, or unset it",
+            ),
+        },
         Err(error) => Check::missing(name, error.to_string())
             .costs("gig run refuses to start")
             .cure("set the variable to http://[user:password@]host:port, or unset it"),
     }
+}
+
+/// Connects to it, and says nothing.
+fn listens(proxy: &UpstreamProxy) -> std::io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let connecting = connect(proxy.host(), proxy.port());
+    let connected = runtime.block_on(async { tokio::time::timeout(PATIENCE, connecting).await });
+    // A look-up that is still under way is not waited for.
+    runtime.shutdown_background();
+    connected?.map(drop)
 }
 
 fn name_servers(resolv_conf: &str) -> Vec<IpAddr> {
@@ -192,12 +214,23 @@ const SYSTEM_BUNDLES: &[&str] = &[
 ];
 /// glibc asks no more than three (resolv.conf(5), MAXNS).
 const MOST_SERVERS: usize = 3;
-/// Long enough for a resolver that has to ask the root itself.
+/// Long enough for a resolver that has to ask the root itself, and for a proxy.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_proxy_that_nobody_listens_at_does_not_work() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let named = |name: &str| (name == "HTTPS_PROXY").then(|| url.clone());
+        let proxy = UpstreamProxy::from_env(named).unwrap().unwrap();
+        assert!(listens(&proxy).is_ok());
+        drop(listener);
+        assert!(listens(&proxy).is_err());
+    }
 
     #[test]
     fn name_servers_are_read_as_libc_reads_them() {

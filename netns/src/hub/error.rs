@@ -51,7 +51,7 @@ pub enum StartHubError {
 impl StartHubError {
     pub(super) fn refused(source: Failure) -> Self {
         Self::Refused {
-            cure: cure::of(Some(source.step)),
+            cure: cure::of(Some(source.step), source.errno),
             source,
         }
     }
