@@ -63,6 +63,7 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
     refuse_clear_text(args)?;
     gig_vault::memory::seal_process()?;
     let place = Place::take()?;
+    database::leave_word(place.dir())?;
     refuse_half(place.dir())?;
     let listener = listen(args.listen)?;
     let local = listener

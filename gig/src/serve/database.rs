@@ -2,6 +2,8 @@
 //! files of this appliance's own in its data directory. The vault is there, too (`secrets`).
 
 use std::{
+    fs,
+    io::ErrorKind,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -71,8 +73,18 @@ pub(crate) fn sockets() -> Vec<PathBuf> {
 /// The URL of the database that a fleet shares, if there is one.
 ///
 /// # Errors
-/// When it is no text.
+/// When it is no text, or the appliance of the data directory has one that is not named here.
 pub(crate) fn url() -> anyhow::Result<Option<String>> {
+    let named = named()?;
+    if named.is_none()
+        && let Ok(dir) = data_dir::path()
+    {
+        refuse_files_of_a_fleet(&dir)?;
+    }
+    Ok(named)
+}
+
+fn named() -> anyhow::Result<Option<String>> {
     let Some(url) = gig_vault::environment::var_os(VARIABLE).filter(|url| !url.is_empty()) else {
         return Ok(None);
     };
@@ -82,6 +94,61 @@ pub(crate) fn url() -> anyhow::Result<Option<String>> {
     }
 }
 
+/// Leaves word for commands beside `gig serve`, which holds `dir`, whether everything is in a fleet's database.
+///
+/// # Errors
+/// When it cannot be written: a command without the variable would write to files that nobody reads.
+pub(super) fn leave_word(dir: &Path) -> anyhow::Result<()> {
+    leave(dir, named()?.is_some())
+}
+
+fn leave(dir: &Path, is_shared: bool) -> anyhow::Result<()> {
+    let path = dir.join(SHARED);
+    let done = match is_shared {
+        true => fs::write(&path, ""),
+        false => match fs::remove_file(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            done => done,
+        },
+    };
+    done.with_context(|| format!("cannot keep in {} which database is used", path.display()))
+}
+
+/// What `gig serve` keeps in a fleet's database is not looked for in files, nor kept in new ones.
+fn refuse_files_of_a_fleet(dir: &Path) -> anyhow::Result<()> {
+    let path = dir.join(SHARED);
+    if path.exists() {
+        bail!(
+            "{VARIABLE} is not set, and gig serve keeps everything of {} in the database that it names: set it as for \
+             gig serve (if files are used again, start gig serve without it once; {} says so until then)",
+            dir.display(),
+            path.display()
+        );
+    }
+    Ok(())
+}
+
 pub(crate) const VARIABLE: &str = "GIG_DATABASE_URL";
 /// In the data directory, with the vault's tables beside ours.
 const FILE: &str = "gig.db";
+/// There while a fleet's database is used in place of files.
+const SHARED: &str = "serve.shared";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_not_used_beside_a_fleets_database() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path();
+        refuse_files_of_a_fleet(dir).unwrap();
+        leave(dir, false).unwrap();
+        leave(dir, true).unwrap();
+        let refused = refuse_files_of_a_fleet(dir).unwrap_err().to_string();
+        assert!(refused.contains(VARIABLE), "{refused}");
+        assert!(refused.contains(&dir.display().to_string()), "{refused}");
+        leave(dir, false).unwrap();
+        refuse_files_of_a_fleet(dir).unwrap();
+    }
+}

@@ -16,7 +16,7 @@ use super::sockets;
 use crate::stamp::{Look, Moment, settled};
 
 /// Below every home: where programs keep credentials.
-pub(super) const CREDENTIALS: [&str; 74] = [
+pub(super) const CREDENTIALS: [&str; 99] = [
     ".ssh",
     ".gnupg",
     ".aws",
@@ -70,6 +70,31 @@ pub(super) const CREDENTIALS: [&str; 74] = [
     ".huggingface/token",
     ".kaggle",
     ".local/share/kwalletd",
+    ".aliyun",
+    ".authinfo",
+    ".authinfo.gpg",
+    ".circleci",
+    ".config/.wrangler",
+    ".config/Bitwarden",
+    ".config/Bitwarden CLI",
+    ".config/hcloud",
+    ".config/ngrok",
+    ".config/NuGet",
+    ".config/scw",
+    ".config/solana",
+    ".config/stripe",
+    ".ethereum/keystore",
+    ".hex/hex.config",
+    ".ivy2/.credentials",
+    ".netlify",
+    ".ngrok2",
+    ".pulumi",
+    ".sentryclirc",
+    ".step",
+    ".subversion/auth",
+    ".thunderbird",
+    ".tsh",
+    ".wrangler",
     // Who holds these is somebody: sessions of browsers and of the desktop.
     ".mozilla",
     ".config/google-chrome",
@@ -102,7 +127,7 @@ const DATABASE: &str = "gig.db";
 /// Each image was verified when it was pulled, and is run as it lies there.
 pub const IMAGES: &str = "gig-images";
 /// The directories in a home that hold them, and the home itself.
-pub(super) const HOLDERS: [&str; 21] = [
+pub(super) const HOLDERS: [&str; 25] = [
     "",
     ".bundle",
     ".cache",
@@ -124,6 +149,10 @@ pub(super) const HOLDERS: [&str; 21] = [
     ".local/share",
     ".local/share/fish",
     ".m2",
+    ".ethereum",
+    ".hex",
+    ".ivy2",
+    ".subversion",
 ];
 
 /// What the system itself keeps, of whoever may read it.
