@@ -166,7 +166,7 @@ impl Dialer {
             && (proxy.resolves() || !self.resolver.has_servers())
             && self.overridden(name, port).is_empty()
         {
-            if let Some((reason, why)) = unseen::refused(permit) {
+            if let Some((reason, why)) = unseen::refused(permit, proxy.resolves()) {
                 return Err(Stopped::new(reason, why));
             }
             return self.tunnel(proxy, permit.host(), port).await;

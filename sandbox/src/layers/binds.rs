@@ -18,8 +18,9 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 
 pub(crate) use hidden::Hidden;
-pub use hidden::IMAGES;
-use hidden::{CREDENTIALS, existing, gigs};
+use hidden::{existing, gigs};
+use places::CREDENTIALS;
+pub use places::IMAGES;
 
 use crate::bootstrap::orders::Shown;
 use crate::facts;
@@ -29,6 +30,7 @@ use crate::spec::Bind;
 
 mod hidden;
 mod home;
+mod places;
 mod sockets;
 
 /// Why a mount is refused.

@@ -8,7 +8,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::hidden::{CREDENTIALS, HOLDERS, Hidden};
+use super::hidden::Hidden;
+use super::places::{CREDENTIALS, HOLDERS};
 use crate::facts;
 use crate::layers::mounts::{Frame, Mask, VettedBind};
 use crate::spec::BindMode;
