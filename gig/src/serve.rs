@@ -62,9 +62,7 @@ use crate::{
 pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
     refuse_clear_text(args)?;
     gig_vault::memory::seal_process()?;
-    let place = Place::take()?;
-    database::leave_word(place.dir())?;
-    refuse_half(place.dir())?;
+    let place = take_place()?;
     let listener = listen(args.listen)?;
     let local = listener
         .local_addr()
@@ -143,6 +141,14 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
     drop(fleet);
     serving.end(appliance.close());
     outcome.map(|()| ExitStatus::SUCCESS)
+}
+
+/// The data directory, held, with word of the database for commands beside.
+fn take_place() -> anyhow::Result<Place> {
+    let place = Place::take()?;
+    database::leave_word(place.dir())?;
+    refuse_half(place.dir())?;
+    Ok(place)
 }
 
 /// Where requests wait that ask a person; of this start.
