@@ -67,7 +67,11 @@ impl EndpointPath {
 
     /// Whether some server might take a normalised path for this one.
     pub(crate) fn may_be(&self, path: &str) -> bool {
-        self.is(path) || path::loosely(path) == *self.loose
+        self.is(path)
+            || path::loosely(path) == *self.loose
+            || path::undressed(path)
+                .iter()
+                .any(|bare| **bare == *self.loose)
     }
 }
 

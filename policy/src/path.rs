@@ -12,7 +12,7 @@ use std::{borrow::Cow, fmt};
 
 use thiserror::Error;
 
-pub(crate) use self::loose::loosely;
+pub(crate) use self::loose::{loosely, undressed};
 
 mod loose;
 

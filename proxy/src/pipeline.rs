@@ -14,6 +14,7 @@
 
 use std::sync::{Arc, LazyLock, OnceLock};
 
+use gig_audit::Event;
 use gig_policy::{AppProtocol, Denial, DenyReason, RequestPermit};
 use http::{Method, Request, Response, uri::PathAndQuery};
 use http_body::Body;
@@ -295,7 +296,11 @@ impl Refuser<'_> {
             (asked.host, asked.port) = (at.host, at.port);
         }
         let why = unagreed.names;
-        asked.why = why.map(|names| Box::new(Why::disagreeing(&asked.subject, &names)));
+        asked.why = why.map(|names| {
+            let by = (self.session.worker().ledger(), &*asked.subject);
+            let alarm = || asked.entry(Event::SecretMisuse);
+            Box::new(Why::disagreeing(by, &names, alarm))
+        });
         self.because(asked, unagreed.reason).await
     }
 

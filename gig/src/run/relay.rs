@@ -57,13 +57,18 @@ impl RecordFiles {
         let AuditPlace::Named(place) = place else {
             return Self::default();
         };
-        let identity = |found: Stat| {
-            let is_file = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
-            is_file.then_some((found.st_dev, found.st_ino))
+        let of_kind = |found: Stat, kinds: &[FileType]| {
+            let kind = FileType::from_raw_mode(found.st_mode);
+            kinds
+                .contains(&kind)
+                .then_some((found.st_dev, found.st_ino))
         };
-        let named = |path: &Path| stat(path).ok().and_then(identity);
+        let own = [FileType::RegularFile, FileType::Fifo];
+        let named = |path: &Path| of_kind(stat(path).ok()?, &own);
+        // A pipe or a terminal cannot be emptied.
+        let emptied = || of_kind(fstat(stdio::stderr()).ok()?, &own[..1]);
         let (files, is_stream) = match place {
-            RecordPlace::Stream => (fstat(stdio::stderr()).ok().and_then(identity), true),
+            RecordPlace::Stream => (emptied(), true),
             RecordPlace::Lines(path) | RecordPlace::Sqlite(path) => (named(path), false),
             RecordPlace::Shared => (None, false),
         };

@@ -20,16 +20,33 @@ pub(crate) fn loosely(path: &str) -> String {
             },
         }
     }
-    let last = kept.len().saturating_sub(1);
-    let script = kept.iter().take(last).rposition(|name| is_script(name));
-    let mut kept = kept.split_off(script.map_or(0, |at| at + 1));
-    if let Some(last) = kept.last_mut() {
-        *last = without_format(last);
-    }
     let mut loose = String::with_capacity(text.len() + 1);
     loose.push('/');
     loose.push_str(&kept.join("/"));
     loose
+}
+
+/// The loose forms of a request's path where a script before it, a format behind it, or both are none of it. Patterns
+/// have none: what is left of them would stand for more.
+pub(crate) fn undressed(path: &str) -> Vec<String> {
+    let loose = loosely(path);
+    let whole: Vec<&str> = loose.split('/').skip(1).collect();
+    let last = whole.len().saturating_sub(1);
+    let script = whole.iter().take(last).rposition(|name| is_script(name));
+    let behind = script.and_then(|at| whole.get(at + 1..));
+    let mut forms = Vec::new();
+    for names in [Some(whole.as_slice()), behind].into_iter().flatten() {
+        let Some((last, before)) = names.split_last() else {
+            continue;
+        };
+        for last in [*last, without_format(last)] {
+            let form = format!("/{}", [before, &[last]].concat().join("/"));
+            if form != loose && !forms.contains(&form) {
+                forms.push(form);
+            }
+        }
+    }
+    forms
 }
 
 /// Whether what follows in a path may be the path that a script of this name is asked for (RFC 3875 §4.1.5).
@@ -38,11 +55,16 @@ fn is_script(name: &str) -> bool {
     ending.is_some_and(|ending| SCRIPTS.contains(&ending))
 }
 
-/// A name without what follows its first dot, save one that it begins with.
+/// A name without what follows its first dot, where that is a word as formats are and no number as versions have.
 fn without_format(name: &str) -> &str {
     let begins = name.len() - name.trim_start_matches('.').len();
-    let dot = name.get(begins..).and_then(|rest| rest.find('.'));
-    dot.and_then(|dot| name.get(..begins + dot)).unwrap_or(name)
+    let parts = name.get(begins..).and_then(|rest| rest.split_once('.'));
+    match parts {
+        Some((bare, format)) if format.starts_with(char::is_alphabetic) => {
+            name.get(..begins + bare.len()).unwrap_or(name)
+        }
+        _ => name,
+    }
 }
 
 /// What names of scripts end with, in lower case.
@@ -152,11 +174,6 @@ mod tests {
             "/oauth2/token%00.html",
             "/oauth2/token%3Fx",
             "/oauth2/tok%EF%BD%85n",
-            "/oauth2/token.json",
-            "/oauth2/token.xml;v=1",
-            "/oauth2/token%2Ejson/",
-            "/index.php/oauth2/token",
-            "/a/App.PHP/oauth2/token.json",
         ] {
             assert_eq!(loosely(path), "/oauth2/token", "{path}");
         }
@@ -164,8 +181,7 @@ mod tests {
             "/oauth2/tokens",
             "/oauth2/token/x",
             "/oauth2/%C3%A9",
-            "/oauth2/.token",
-            "/v1.0/oauth2/token",
+            "/oauth2/token.json",
             "/oauth2/%zz",
             "/",
         ] {
@@ -173,8 +189,35 @@ mod tests {
         }
         assert_eq!(loosely("/"), "/");
         assert_eq!(loosely("/A/**/b*"), "/a/**/b*");
-        assert_eq!(loosely("/.well-known/.token"), "/.well-known/.token");
-        assert_eq!(loosely("/token.php"), "/token");
+        assert_eq!(loosely("/t/*.json"), "/t/*.json");
+    }
+
+    #[test]
+    fn what_dresses_a_path_is_left_out() {
+        for path in [
+            "/oauth2/token.json",
+            "/oauth2/token.xml;v=1",
+            "/oauth2/token%2Ejson/",
+            "/index.php/oauth2/token",
+            "/a/App.PHP/oauth2/token.json",
+        ] {
+            assert!(
+                undressed(path).contains(&"/oauth2/token".to_owned()),
+                "{path}"
+            );
+        }
+        for path in [
+            "/oauth2/token",
+            "/v1.0/oauth2/token",
+            "/auth/v1.0",
+            "/a/.token",
+            "/",
+        ] {
+            assert!(undressed(path).is_empty(), "{path}");
+        }
+        assert_eq!(undressed("/token.php"), ["/token"]);
+        let both = ["/i.php/t", "/t.json", "/t"];
+        assert_eq!(undressed("/i.php/t.json"), both);
     }
 
     #[test]

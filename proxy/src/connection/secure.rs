@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gig_audit::TlsFacts;
+use gig_audit::{Event, TlsFacts};
 use gig_policy::{AppProtocol, ConnectPermit, Denial, DenyReason, DenyStyle, Handling, Verdict};
 
 use super::{Serving, Sniffed, log_refusal, passing, refuse, reset};
@@ -94,7 +94,9 @@ async fn disagreeing(
     );
     let sni = hello.sni.name().cloned();
     let names = sni.map(|sni| Names::of_tls(at.host.clone(), sni.into()));
-    let why = names.map(|names| Why::disagreeing(caller.subject(), &names));
+    let alarm = || attempt.entry(Event::SecretMisuse);
+    let by = (caller.ledger(), &**caller.subject());
+    let why = names.map(|names| Why::disagreeing(by, &names, alarm));
     let findings = why.iter().flat_map(Why::findings).collect();
     let denial = refuse_finding(caller.ledger(), &attempt, reason, findings).await;
     log_refusal(caller, at, &denial);

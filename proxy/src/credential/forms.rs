@@ -70,7 +70,21 @@ pub fn forms(text: &[u8]) -> Vec<(Form, Zeroizing<Vec<u8>>)> {
         forms.push((Form::Reversed, reversed));
     }
     forms.extend(wide(text).map(|wide| (Form::Wide, wide.octets)));
-    let of = |(form, octets)| ends(octets, WHOLE).into_iter().map(move |end| (form, end));
+    // What keys of a kind begin with is the same of all of them, and more in their armour (RFC 7468).
+    let unit = match text.starts_with(b"-----BEGIN ") {
+        true => 2 * END,
+        false => END,
+    };
+    let of = |(form, octets)| {
+        let end = match form {
+            Form::Hex => 2 * unit,
+            Form::Wide => (2 * unit).min(WHOLE),
+            _ => unit,
+        };
+        ends(octets, (WHOLE, end))
+            .into_iter()
+            .map(move |end| (form, end))
+    };
     forms.into_iter().flat_map(of).collect()
 }
 
@@ -86,7 +100,7 @@ pub(super) fn in_names(text: &[u8]) -> Vec<Zeroizing<Vec<u8>>> {
             }
         }
     }
-    let of = |octets| ends(octets, LONGEST_IN_NAME);
+    let of = |octets| ends(octets, (LONGEST_IN_NAME, END));
     forms.into_iter().flat_map(of).collect()
 }
 
@@ -110,13 +124,13 @@ fn base32_core(text: &[u8], skipped: usize, alphabet: &[u8; 32]) -> Zeroizing<Ve
     digits
 }
 
-/// It, or both ends where it is longer than `whole`.
-fn ends(octets: Zeroizing<Vec<u8>>, whole: usize) -> Vec<Zeroizing<Vec<u8>>> {
+/// It, or both ends of that length where it is longer than `whole`.
+fn ends(octets: Zeroizing<Vec<u8>>, (whole, end): (usize, usize)) -> Vec<Zeroizing<Vec<u8>>> {
     if octets.len() <= whole {
         return vec![octets];
     }
-    let (head, _) = octets.split_at(END);
-    let (_, tail) = octets.split_at(octets.len() - END);
+    let (head, _) = octets.split_at(end);
+    let (_, tail) = octets.split_at(octets.len() - end);
     [head, tail].map(|end| Zeroizing::new(end.to_vec())).into()
 }
 

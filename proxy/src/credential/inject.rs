@@ -145,7 +145,12 @@ pub async fn carry(
         for (name, replacements) in replacements {
             let kept = replacements.iter().find(|r| r.keeper.is_some());
             late.extend(kept.map(|replacement| Arc::clone(&replacement.secret)));
-            placed |= place(replacements, &name, (head.target, head.headers), &tally)?;
+            placed |= place(
+                replacements,
+                &name,
+                (head.target, head.headers),
+                (&watch, &tally),
+            )?;
         }
     }
     let body = if head.has_body {
@@ -212,13 +217,14 @@ fn place(
     replacements: Vec<Replacement>,
     name: &SecretName,
     (target, headers): (&mut PathAndQuery, &mut HeaderMap),
-    tally: &Tally,
+    (watch, tally): (&Arc<Watch>, &Tally),
 ) -> Result<bool, Stopped> {
     let version = replacements.first().map_or(0, |first| first.secret.version);
     let mut placer = Placer {
         replacements,
         misplaced: Vec::new(),
         at: None,
+        watch: Some(Arc::clone(watch)),
     };
     let placed = placer.place(target, headers);
     let placed = placed.map_err(|_| placer.unplaced(name))?;

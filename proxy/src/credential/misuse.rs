@@ -131,11 +131,11 @@ enum Place {
 }
 
 impl Place {
-    fn word(&self) -> String {
+    fn word(&self, watch: &Watch) -> String {
         match self {
             Self::Path => "path".to_owned(),
             Self::Query => "query".to_owned(),
-            Self::Header(name) => format!("header {name}"),
+            Self::Header(name) => hidden::named(Some(watch), "header", name.as_str().as_bytes()),
         }
     }
 }
@@ -208,10 +208,10 @@ impl HeadText {
         self.text.push(b'\n');
     }
 
-    fn place(&self, at: usize) -> String {
+    fn place(&self, watch: &Watch, at: usize) -> String {
         let after = self.places.partition_point(|(start, _)| *start <= at);
         let found = after.checked_sub(1).and_then(|n| self.places.get(n));
-        found.map_or_else(|| "the header section".to_owned(), |(_, p)| p.word())
+        found.map_or_else(|| "the header section".to_owned(), |(_, p)| p.word(watch))
     }
 
     /// Tells every find with the words for its place.
@@ -219,7 +219,7 @@ impl HeadText {
         let mut known: Vec<&Found> = Vec::new();
         watch.find(&self.text, |found, at| {
             known.push(found);
-            tell(found, self.place(at.start));
+            tell(found, self.place(watch, at.start));
         });
         if escapes(&self.text) {
             for (number, (start, place)) in self.places.iter().enumerate() {
@@ -228,7 +228,7 @@ impl HeadText {
                 if escapes(text) {
                     watch.find_escaped(text, |found| {
                         known.push(found);
-                        tell(found, place.word());
+                        tell(found, place.word(watch));
                     });
                 }
             }
@@ -242,7 +242,10 @@ impl HeadText {
                 // As it is there it is found in the field as well.
                 if !known.iter().any(|known| is(known, found)) {
                     known.push(found);
-                    tell(found, format!("the Basic credentials of {}", place.word()));
+                    tell(
+                        found,
+                        format!("the Basic credentials of {}", place.word(watch)),
+                    );
                 }
             }
         }

@@ -5,12 +5,12 @@
 
 use std::sync::Arc;
 
-use gig_audit::why;
+use gig_audit::{Entry, why};
 use gig_policy::{AppProtocol, DenyReason, SecretGrant, SecretName, Verdict};
 
-use super::request::Asked;
+use super::{ledger::Ledger, request::Asked, secret::name_is_misused};
 use crate::{
-    authority::names::Names,
+    authority::{Authority, names::Names},
     credential::{
         place::Unplaced,
         tally::{Misuse, Tally},
@@ -92,12 +92,21 @@ impl Why {
         }
     }
 
-    /// Of names that do not agree.
+    /// Of names that do not agree. One that holds a sentinel or a value is an alarm, which `entry` is for, as if it had
+    /// been asked for, and then the program is not told of whose.
     #[must_use]
-    pub fn disagreeing(subject: &Subject, names: &Names) -> Self {
+    pub fn disagreeing(
+        (ledger, subject): (&Ledger, &Subject),
+        names: &Names,
+        entry: impl Fn() -> Entry,
+    ) -> Self {
+        let is_misused = |(_, authority): &(_, Authority)| {
+            name_is_misused(ledger, subject, &authority.host.to_string(), &entry)
+        };
+        let misused = [&names.first, &names.then].map(is_misused);
         Self {
             text: names.text(subject).into(),
-            own: true,
+            own: !misused.contains(&true),
             findings: names.findings(subject),
         }
     }
@@ -149,7 +158,11 @@ fn cure(asked: &Asked, name: &SecretName) -> String {
             listed(&places)
         );
     }
-    if asked.protocol == AppProtocol::Http && !bound.is_empty() {
+    let is_here = |one: &String| {
+        let name = one.rsplit_once(':').map_or(one.as_str(), |(name, _)| name);
+        name == &**host
+    };
+    if asked.protocol == AppProtocol::Http && bound.iter().any(is_here) {
         return format!(
             "{name} is bound to {}, and in clear text no secret goes unless the host's rule says `protocol: http`: \
              use https",

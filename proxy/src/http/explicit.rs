@@ -5,6 +5,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use gig_audit::Event;
 use gig_policy::{AppProtocol, ConnectPermit, DenyReason, Handling, Verdict};
 use http::{Request, Response, uri::Scheme};
 use hyper::upgrade::OnUpgrade;
@@ -101,7 +102,9 @@ pub async fn connect(
         (Ok(_), Aim::Explicit(_)) => None,
         (Err(error), Aim::Explicit(_)) => {
             if let TargetError::Differ(names) = &error {
-                asked.why = Some(Box::new(Why::disagreeing(&asked.subject, names)));
+                let by = (session.worker().ledger(), &*asked.subject);
+                let alarm = || asked.entry(Event::SecretMisuse);
+                asked.why = Some(Box::new(Why::disagreeing(by, names, alarm)));
             }
             Some(DenyReason::from(error))
         }

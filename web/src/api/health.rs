@@ -96,9 +96,11 @@ impl App {
         {
             return works;
         }
+        let told = known.is_some_and(|(_, works)| !works);
+        // Whoever hangs up meanwhile does not have it tried anew.
+        *known = Some((Instant::now(), known.is_some_and(|(_, works)| works)));
         let now = self.now();
         let tried = self.ask(move |store| Ok(store.try_out(now))).await;
-        let told = known.is_some_and(|(_, works)| !works);
         let works = match tried {
             Ok(Ok(())) => true,
             Ok(Err(error)) if !told => {

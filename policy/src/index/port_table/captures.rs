@@ -36,7 +36,9 @@ impl LooseCaptures {
         if self.0.is_empty() {
             return;
         }
-        self.0
-            .visit(&path::loosely(path), |capturing| secrets.add(capturing));
+        let undressed = path::undressed(path).into_iter();
+        for path in std::iter::once(path::loosely(path)).chain(undressed) {
+            self.0.visit(&path, |capturing| secrets.add(capturing));
+        }
     }
 }

@@ -63,7 +63,7 @@ fn one(
         return Ok(None);
     }
     if !replacement.places.allow(field) {
-        placer.misplaced.push(format!("header {name}"));
+        placer.misplace("header", name.as_str().as_bytes());
         return Ok(None);
     }
     context::placed(text, replacement.sentinel.as_bytes(), value)
@@ -136,8 +136,7 @@ fn cookies(
             field(place) || matches!(place, SecretPlace::Cookie(c) if c.as_bytes() == name)
         };
         if !replacement.places.allow(fits) {
-            let name = String::from_utf8_lossy(name);
-            placer.misplaced.push(format!("cookie {name}"));
+            placer.misplace("cookie", name);
             return Ok(None);
         }
         let value = replacement.value()?;
@@ -186,7 +185,7 @@ fn binary(
         return Ok(None);
     }
     if !replacement.places.allow(field) {
-        placer.misplaced.push(format!("header {name}"));
+        placer.misplace("header", name.as_str().as_bytes());
         return Ok(None);
     }
     Ok(Some(values.join(&b","[..])))

@@ -1,12 +1,16 @@
 //! Puts the values of one secret into a header section, and notes where a sentinel stands that may not.
 
+use std::sync::Arc;
+
 use gig_policy::SecretName;
 use http::{HeaderMap, HeaderName, header, uri::PathAndQuery};
 
 use super::{Stopped, fields, target};
 use crate::credential::{
+    misuse::hidden::named,
     place::{Replacement, Unplaceable, Unplaced},
     tally::Misuse,
+    watch::Watch,
 };
 
 /// Places the values of one secret.
@@ -17,6 +21,8 @@ pub(super) struct Placer {
     pub(super) misplaced: Vec<String>,
     /// The field that is looked at; `None`: path and query are.
     pub(super) at: Option<HeaderName>,
+    /// What no name may hold that is told; nothing is named without it.
+    pub(super) watch: Option<Arc<Watch>>,
 }
 
 impl Placer {
@@ -43,10 +49,16 @@ impl Placer {
         Ok(any)
     }
 
+    /// A sentinel stands in this field or cookie, which the policy does not take it in.
+    pub(super) fn misplace(&mut self, kind: &str, name: &[u8]) {
+        let place = named(self.watch.as_deref(), kind, name);
+        self.misplaced.push(place);
+    }
+
     /// It could not write a value where it looked last.
     pub(super) fn unplaced(&self, name: &SecretName) -> Stopped {
         let place = match &self.at {
-            Some(field) => format!("header {field}"),
+            Some(field) => named(self.watch.as_deref(), "header", field.as_str().as_bytes()),
             None => "path or query".to_owned(),
         };
         Stopped::Unplaceable(Unplaced {

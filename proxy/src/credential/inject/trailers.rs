@@ -51,6 +51,7 @@ pub(in crate::credential) fn place_trailers(
         replacements,
         misplaced: Vec::new(),
         at: None,
+        watch: None,
     };
     let mut any = false;
     let fields: Vec<_> = trailers.keys().cloned().collect();

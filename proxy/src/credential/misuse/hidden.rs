@@ -73,6 +73,24 @@ pub fn method_without_values(watch: &Watch, method: &str) -> Option<String> {
     without_values(watch, method, ('/', None))
 }
 
+/// A field or a cookie by its name, where that is ordinary and holds no value: names are the program's words, and what is
+/// told of them stands where a person looks for what to do.
+#[must_use]
+pub fn named(watch: Option<&Watch>, kind: &str, name: &[u8]) -> String {
+    let is_token = |octet: &u8| octet.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(octet);
+    let name = str::from_utf8(name).unwrap_or_default();
+    let fits =
+        (1..=LONGEST_NAMED).contains(&name.len()) && name.bytes().all(|octet| is_token(&octet));
+    let is_clean = |watch: &Watch| without_values(watch, name, ('.', None)).is_none();
+    match fits && watch.is_some_and(is_clean) {
+        true => format!("{kind} {name}"),
+        false => format!("a {kind}"),
+    }
+}
+
+/// No name of a field that anybody registered is longer.
+const LONGEST_NAMED: usize = 64;
+
 fn word(name: &SecretName) -> String {
     format!("[value of {name}]")
 }

@@ -89,3 +89,50 @@ async fn a_value_that_cannot_be_written_says_where() {
     .await;
     assert!(hint.contains("secret TOKEN stays out of"), "{hint}");
 }
+
+/// Who guessed a value and writes it where names must agree learns nothing of it, and raises the alarm.
+#[tokio::test]
+async fn a_name_that_holds_a_value_and_disagrees_is_an_alarm_and_told_to_nobody() {
+    let value = "othertenant-value-99887766";
+    let world = World::new("api.test", value).await;
+    let mut client = world.client("api.test").await;
+    let host = format!("{value}.test");
+    let request = Request::get("/")
+        .header("host", host)
+        .body(empty())
+        .unwrap();
+    let answer = client.send(request).await;
+    assert_eq!(answer.status, StatusCode::MISDIRECTED_REQUEST);
+    let told = String::from_utf8_lossy(&answer.body);
+    assert!(!told.contains("TOKEN") && !told.contains(value), "{told}");
+    world.lab.until_records(Event::SecretMisuse, 1).await;
+    for record in world.lab.log.records() {
+        let text = format!("{record:?}");
+        assert!(!text.contains(value), "{text}");
+    }
+    assert!(world.origin.seen.requests().is_empty());
+}
+
+/// The names of fields and cookies are the program's words.
+#[tokio::test]
+async fn a_value_in_the_name_of_a_field_or_a_cookie_is_in_no_record() {
+    let value = "zq7realvalue-abc123xyz";
+    for (host, name) in [("api.test", "cookie"), ("other.test", value)] {
+        let world = World::new("api.test", value).await;
+        let cookie = format!("{value}={}", world.sentinel);
+        let request = Request::get("/")
+            .header(name, cookie)
+            .body(empty())
+            .unwrap();
+        let answer = world.send(host, request).await;
+        let told = format!("{answer:?}");
+        assert!(
+            !told.contains(value) || answer.status == StatusCode::OK,
+            "{told}"
+        );
+        for record in world.lab.log.records() {
+            let text = format!("{record:?}").to_lowercase();
+            assert!(!text.contains(value), "{host}: {text}");
+        }
+    }
+}

@@ -35,17 +35,19 @@ fn is_metadata_service(name: &Fqdn) -> bool {
         let rest = name.strip_suffix(*service);
         rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
     };
-    METADATA.iter().any(is_below)
+    let is_instance = name.starts_with("instance-data.") && name.ends_with(".compute.internal");
+    is_instance || METADATA.iter().any(is_below)
 }
 
 /// Names by which clouds serve what an instance is and may, as their documentation gives them.
-const METADATA: [&str; 9] = [
+const METADATA: [&str; 10] = [
     "instance-data",
     "instance-data.ec2.internal",
     "metadata",
     "metadata.goog",
     "metadata.google.internal",
     "metadata.azure.internal",
+    "metadata.cloud.ibm.com",
     "metadata.platformequinix.com",
     "metadata.tencentyun.com",
     "metadata.packet.net",
@@ -92,6 +94,8 @@ mod tests {
         assert!(is("Metadata.Google.Internal"));
         assert!(is("x.metadata.google.internal"));
         assert!(is("instance-data.ec2.internal"));
+        assert!(is("instance-data.us-west-2.compute.internal"));
+        assert!(is("api.metadata.cloud.ibm.com"));
         assert!(!is("metadata.example.com"));
         assert!(!is("mymetadata.google.internal"));
     }
