@@ -13,6 +13,7 @@ use std::{
     time::Duration,
 };
 
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use rusqlite::{
     Connection, OpenFlags, ToSql, TransactionBehavior, params_from_iter,
@@ -23,6 +24,7 @@ use thiserror::Error;
 use super::{
     ChangeError, News, StoreError,
     tables::{DatabaseError, Refused, Row, Statements, Tables, Transaction, Value},
+    trial,
 };
 
 mod embedded {
@@ -203,19 +205,16 @@ impl Tables for SqliteStore {
         ask(&Transaction(&*connection)).map_err(|source| self.error("read", source))
     }
 
-    fn hastily<R>(
-        &self,
-        ask: impl Fn(&Transaction<'_>) -> Result<R, DatabaseError>,
-    ) -> Result<R, StoreError> {
+    fn hastily(&self, now: Timestamp) -> Result<(), StoreError> {
         let connection = self.connection.lock();
         let waits = |patience| {
             let set = connection.busy_timeout(patience);
             set.map_err(|source| self.error("set up", source.into()))
         };
         waits(HASTE)?;
-        let asked = ask(&Transaction(&*connection)).map_err(|source| self.error("write", source));
+        let tried = trial::try_out(&Transaction(&*connection), now);
         waits(PATIENCE)?;
-        asked
+        tried.map_err(|source| self.error("write", source))
     }
 
     fn snapshot<R>(

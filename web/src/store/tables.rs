@@ -1,10 +1,9 @@
 //! What is kept, as tables of a database that speaks SQL: one set of statements for all of them.
 //!
-//! `changes` and `rows` speak with a [`Transaction`], which a database lends them. Statements are
-//! written so that SQLite and PostgreSQL understand the same text: parameters are `?1`, `?2` …, times
-//! are seconds, yes and no are 1 and 0, names of users are compared by `lower(…)`. Where the tables are,
-//! how a lost connection is found again and how two changes keep out of each other's way is each
-//! database's own.
+//! `changes` and `rows` speak with a [`Transaction`], which a database lends them. Statements are written so that
+//! SQLite and PostgreSQL understand the same text: parameters are `?1`, `?2` …, times are seconds, yes and no are 1
+//! and 0, names of users are compared by `lower(…)`. Where the tables are, how a lost connection is found again and
+//! how two changes keep out of each other's way is each database's own.
 
 use gig_policy::SandboxId;
 use jiff::Timestamp;
@@ -13,7 +12,6 @@ use thiserror::Error;
 use crate::{credential::Digest, role::Role};
 
 mod value;
-
 pub(super) use value::{Params, Row, Value};
 
 use super::{
@@ -33,12 +31,9 @@ pub(super) trait Tables: Send + Sync + 'static {
         ask: impl Fn(&Transaction<'_>) -> Result<R, DatabaseError>,
     ) -> Result<R, StoreError>;
 
-    /// As [`Tables::read`], of what is written to try it out: a lock is not waited for, so that nobody else waits for this.
-    fn hastily<R>(
-        &self,
-        ask: impl Fn(&Transaction<'_>) -> Result<R, DatabaseError>,
-    ) -> Result<R, StoreError> {
-        self.read(ask)
+    /// Tries a write. A lock is not waited for, so that nobody else waits for this.
+    fn hastily(&self, now: Timestamp) -> Result<(), StoreError> {
+        self.read(|db| trial::try_out(db, now))
     }
 
     /// As [`Tables::read`], of several things as they were at one moment.
@@ -270,7 +265,7 @@ impl<T: Tables> Store for T {
     }
 
     fn try_out(&self, now: Timestamp) -> Result<(), StoreError> {
-        self.hastily(|db| trial::try_out(db, now))
+        self.hastily(now)
     }
 
     fn touch_token(&self, id: &str, now: Timestamp) -> Result<(), StoreError> {
