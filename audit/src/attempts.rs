@@ -14,7 +14,7 @@ use gig_policy::{
     unasked::is_unasked,
 };
 
-use crate::{Entry, Event, Record, VerdictWord};
+use crate::{Entry, Event, HELD, Record, VerdictWord};
 
 mod kept;
 
@@ -224,6 +224,3 @@ fn outcome(entry: &Entry) -> Option<Outcome> {
         VerdictWord::Deny | VerdictWord::WouldDeny => Outcome::Denied(reason),
     })
 }
-
-/// What a record finds of something that waits, or waited, for a person.
-const HELD: &str = "held";

@@ -10,6 +10,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    HELD,
     log::{Log, ReadLogError},
     row::Row,
     search::Position,
@@ -189,7 +190,7 @@ impl KeptAttempt {
             protocol: what.protocol,
             method: what.method,
             path: what.path,
-            findings: what.held.then(|| "held".to_owned()).into_iter().collect(),
+            findings: what.held.then(|| HELD.to_owned()).into_iter().collect(),
             ..Row::default()
         }
     }

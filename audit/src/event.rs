@@ -91,6 +91,9 @@ impl Event {
     }
 }
 
+/// What a record finds of something that waits, or waited, for a person.
+pub const HELD: &str = "held";
+
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())

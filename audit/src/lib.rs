@@ -35,7 +35,7 @@ pub use alarm::is_alarm;
 pub use counted::{counted, hosts_of};
 pub use deed::Deed;
 pub use entry::{Entry, TlsFacts, VerdictWord};
-pub use event::Event;
+pub use event::{Event, HELD};
 pub use home::{Home, OpenHomeError};
 pub use record::{ChainHash, Record};
 pub use recorder::{

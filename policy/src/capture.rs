@@ -67,11 +67,9 @@ impl EndpointPath {
 
     /// Whether some server might take a normalised path for this one.
     pub(crate) fn may_be(&self, path: &str) -> bool {
-        self.is(path)
-            || path::loosely(path) == *self.loose
-            || path::undressed(path)
-                .iter()
-                .any(|bare| **bare == *self.loose)
+        let loose = path::loosely(path);
+        let is = |form: &String| **form == *self.loose;
+        self.is(path) || is(&loose) || path::undressed(&loose).iter().any(is)
     }
 }
 

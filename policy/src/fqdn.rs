@@ -72,6 +72,13 @@ impl Fqdn {
         &self.0
     }
 
+    /// Whether it is one of the names below `base`, which is written as [`Fqdn::as_str`] writes names.
+    #[must_use]
+    pub fn is_below(&self, base: &str) -> bool {
+        let labels = self.0.strip_suffix(base);
+        labels.is_some_and(|labels| labels.len() > 1 && labels.ends_with('.'))
+    }
+
     /// The canonical text, shared.
     pub(crate) fn shared(&self) -> Arc<str> {
         Arc::clone(&self.0)

@@ -87,7 +87,7 @@ impl HostPattern {
     pub fn matches(&self, name: &Fqdn) -> bool {
         match self {
             Self::Exact(own) => own == name,
-            Self::Below(base) => is_below(name.as_str(), base.as_str()),
+            Self::Below(base) => name.is_below(base.as_str()),
         }
     }
 
@@ -98,7 +98,7 @@ impl HostPattern {
             (_, Self::Exact(name)) => self.matches(name),
             (Self::Exact(_), Self::Below(_)) => false,
             (Self::Below(wide), Self::Below(narrow)) => {
-                wide == narrow || is_below(narrow.as_str(), wide.as_str())
+                wide == narrow || narrow.is_below(wide.as_str())
             }
         }
     }
@@ -111,11 +111,6 @@ impl fmt::Display for HostPattern {
             Self::Below(base) => write!(f, "*.{base}"),
         }
     }
-}
-
-fn is_below(name: &str, base: &str) -> bool {
-    name.strip_suffix(base)
-        .is_some_and(|rest| rest.len() > 1 && rest.ends_with('.'))
 }
 
 /// Whether strangers register names directly below `name`: a row of the Public Suffix List, ICANN or

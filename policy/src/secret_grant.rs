@@ -10,6 +10,7 @@ use crate::{
     capture::EndpointPath,
     host::{Host, Port},
     host_pattern::{HostPattern, ParseHostPatternError},
+    http_match::is_token,
     secret_name::SecretName,
 };
 
@@ -106,16 +107,14 @@ impl FromStr for SecretPlace {
 
     fn from_str(text: &str) -> Result<Self, ParseSecretPlaceError> {
         let wrong = || ParseSecretPlaceError(text.to_owned());
-        let token = |name: &str| {
-            let sound = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
-            !name.is_empty() && name.bytes().all(sound)
-        };
         Ok(match text.split_once(':') {
             None if text == "basic" => Self::Basic,
             None if text == "path" => Self::Path,
             None if text == "body" => Self::Body,
-            Some(("header", name)) if token(name) => Self::Header(name.to_ascii_lowercase().into()),
-            Some(("cookie", name)) if token(name) => Self::Cookie(name.into()),
+            Some(("header", name)) if is_token(name) => {
+                Self::Header(name.to_ascii_lowercase().into())
+            }
+            Some(("cookie", name)) if is_token(name) => Self::Cookie(name.into()),
             Some(("query", name)) if !name.is_empty() && !name.chars().any(char::is_control) => {
                 Self::Query(name.into())
             }

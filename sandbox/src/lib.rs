@@ -36,6 +36,7 @@ pub use layer::{Enforcement, Layer, LayerReport};
 pub use layers::binds::{IMAGES, RefuseBindError};
 pub use layers::cgroup::LimitError;
 pub use layers::env::network_variables;
+pub use layers::etc::NAME;
 pub use layers::landlock::landlock_abi;
 pub use layers::seccomp::CompileFilterError;
 pub use layers::streams::RefuseStreamError;

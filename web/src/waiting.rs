@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, btree_map::Entry};
 
 use gig_audit::{
+    HELD,
     counts::{KeptAttempt, MOST_ATTEMPTS, MOST_OF_DESTINATION, MOST_OF_PROFILE, Tried, TriedAsked},
     row::Row,
     search::Found,
@@ -277,7 +278,7 @@ fn in_turns(wanted: Vec<Wanted>) -> Vec<Wanted> {
 fn place(row: &Row) -> Option<Place> {
     let server = row.server.clone()?;
     // What followed a name that was answered for that has a record of its own.
-    let to_be_held = row.port.is_none() && row.findings.iter().any(|one| one == "held");
+    let to_be_held = row.port.is_none() && row.findings.iter().any(|one| one == HELD);
     // An outcome tells of an address that stood in the way; all else it tells was told before.
     let is_told = row.event == "response" && address(row).is_none();
     (!to_be_held && !is_told && can_be_allowed(row))

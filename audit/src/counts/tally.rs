@@ -6,7 +6,7 @@ use gig_policy::special_purpose::{AddressClass, classify};
 use sha2::{Digest, Sha256};
 
 use super::{MOST_HOSTS, What, shares::Shares};
-use crate::{counted, retention::Class, row::Row};
+use crate::{HELD, counted, retention::Class, row::Row};
 
 /// Counts of some records of one chain. Some are negative: what is counted already and was taken back.
 #[derive(Debug, Default)]
@@ -270,7 +270,7 @@ pub fn what(row: &Row) -> Option<What> {
         method: request(&row.method),
         path: request(&row.path),
         address,
-        held: row.findings.iter().any(|one| one == "held"),
+        held: row.findings.iter().any(|one| one == HELD),
         secrets: secrets(row),
     })
 }

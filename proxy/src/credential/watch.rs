@@ -10,14 +10,13 @@ use gig_vault::{Guarded, SecretBytes};
 use zeroize::Zeroizing;
 
 use super::{
-    armour::keys,
     bare::add_bare,
     forms::{Form, forms, in_names},
     letters::Letters,
     needles::{Needles, Occurrence, SHORTEST},
     spelling::{Finds, Spellings, Text},
     unescape::{escapes, escapes_behind, unescape, unescape_behind},
-    writings::writings,
+    writings::other_texts,
 };
 
 /// What is looked for.
@@ -151,9 +150,7 @@ impl Watch {
                 }
             };
             add(text);
-            // The octets of a private key are the key without its armour.
-            keys(text).iter().for_each(|key| add(key));
-            writings(text).iter().for_each(|other| add(other));
+            other_texts(text).for_each(|other| add(&other));
             // A sentinel is worth nothing, in whatever digits.
             let is_sentinel = matches!(what, What::Sentinel(_));
             for octets in Some(text)

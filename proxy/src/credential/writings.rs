@@ -5,8 +5,15 @@
 
 use zeroize::Zeroizing;
 
-/// Every other text of a value, each once, and none that is the value.
-pub(super) fn writings(value: &[u8]) -> Vec<Zeroizing<Vec<u8>>> {
+use super::armour::keys;
+
+/// Every other text that is looked for of a value: its writings, and the private keys within it.
+pub(super) fn other_texts(value: &[u8]) -> impl Iterator<Item = Zeroizing<Vec<u8>>> {
+    keys(value).into_iter().chain(writings(value))
+}
+
+/// How a value is written otherwise, each once, and none that is the value.
+fn writings(value: &[u8]) -> Vec<Zeroizing<Vec<u8>>> {
     let mut all: Vec<Zeroizing<Vec<u8>>> = Vec::new();
     let mut add = |text: Zeroizing<Vec<u8>>| {
         if *text != value && !all.contains(&text) {

@@ -6,7 +6,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use gig_audit::{Entry, Event, VerdictWord};
+use gig_audit::{Entry, Event, HELD, VerdictWord};
 use gig_policy::{Denial, DenyReason, Host, Policy, RuleRef};
 use tokio::time::Instant;
 
@@ -221,5 +221,3 @@ impl Drop for GivenUp<'_> {
 
 /// A word that was given in time, and taken as such, is on its way from another node for this long.
 const LAST_WORD: Duration = Duration::from_secs(1);
-/// In every record of what waited.
-pub const HELD: &str = "held";

@@ -8,14 +8,13 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use gig_audit::{Entry, Event, VerdictWord};
+use gig_audit::{Entry, Event, HELD, VerdictWord};
 use gig_policy::{Denial, DenyReason, Fqdn, NamePermit, SandboxId, Verdict};
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
 use super::{
     connect::{denial, fill_policy},
-    hold::HELD,
     ledger::{Ledger, Told},
     secret::{name_is_misused, shown_host},
 };

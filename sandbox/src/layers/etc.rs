@@ -15,7 +15,7 @@ pub(crate) enum Built {
 }
 
 /// The name of the host, of the sandbox and of its user.
-pub(crate) const NAME: &str = "sandbox";
+pub const NAME: &str = "sandbox";
 
 /// The other places where a distribution's libraries look for the bundle:
 /// Fedora's, SUSE's, Alpine's and Arch's, and the extracted form.

@@ -1,6 +1,6 @@
 //! Records as rows of a table; the same wherever they are listed.
 
-use gig_audit::{Event, row::Row, search::Found};
+use gig_audit::{Event, HELD, row::Row, search::Found};
 
 use super::in_query;
 use crate::{api::audit::id, auth::Caller, profile::Sight};
@@ -104,7 +104,7 @@ fn why(row: &Row) -> String {
         // Nothing is decided yet.
         (Some(reason), _)
             if row.event == Event::Finding.as_str()
-                && row.findings.iter().any(|one| one == "held") =>
+                && row.findings.iter().any(|one| one == HELD) =>
         {
             format!("held: {reason}")
         }

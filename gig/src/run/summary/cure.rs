@@ -131,7 +131,7 @@ fn inside(denied: &Denied, from: &RulesFrom) -> Option<String> {
         );
     }
     let own = gig_policy::own_loopback(&denied.host).is_some()
-        || *denied.host == *SANDBOX
+        || *denied.host == *gig_sandbox::NAME
         || (ip.is_some() && ip == from.sandbox);
     own.then(|| {
         format!(
@@ -310,8 +310,6 @@ fn bracketed(host: &str) -> String {
     }
 }
 
-/// What a sandbox calls itself.
-const SANDBOX: &str = "sandbox";
 /// Why a secret did not go, with some of the hosts that it is bound to.
 const MOST_TOLD: usize = 800;
 

@@ -36,9 +36,9 @@ impl LooseCaptures {
         if self.0.is_empty() {
             return;
         }
-        let undressed = path::undressed(path).into_iter();
-        for path in std::iter::once(path::loosely(path)).chain(undressed) {
-            self.0.visit(&path, |capturing| secrets.add(capturing));
+        let loose = path::loosely(path);
+        for form in path::undressed(&loose).iter().chain([&loose]) {
+            self.0.visit(form, |capturing| secrets.add(capturing));
         }
     }
 }

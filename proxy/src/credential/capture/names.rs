@@ -4,7 +4,7 @@ use memchr::memmem;
 
 use crate::credential::{
     letters::word,
-    naming::{CREDENTIALS, SENT, WHOLE},
+    naming::{CREDENTIALS, is_sent},
 };
 
 /// What a token is for.
@@ -75,10 +75,8 @@ pub(super) fn is_called_credential(name: &str, value: &[u8]) -> bool {
     if is_credential(name) {
         return true;
     }
-    let bare = word(name.as_bytes());
-    let ends = |word: &&str| bare.ends_with(word.as_bytes());
-    let said = SENT.iter().any(ends) || WHOLE.iter().any(|word| bare == word.as_bytes());
-    said && value.len() >= LONG && !value.iter().any(u8::is_ascii_whitespace)
+    let long = value.len() >= LONG && !value.iter().any(u8::is_ascii_whitespace);
+    long && is_sent(&word(name.as_bytes()))
 }
 
 /// What is shorter may be the key of something else: of a map, of a translation.

@@ -6,6 +6,7 @@
 use std::ops::Range;
 
 use gig_policy::{SandboxId, SecretName};
+use http::HeaderName;
 
 use super::nowhere::is_ordinary;
 use crate::credential::watch::{Found, Watch, What};
@@ -77,10 +78,9 @@ pub fn method_without_values(watch: &Watch, method: &str) -> Option<String> {
 /// told of them stands where a person looks for what to do.
 #[must_use]
 pub fn named(watch: Option<&Watch>, kind: &str, name: &[u8]) -> String {
-    let is_token = |octet: &u8| octet.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(octet);
+    // RFC 6265 §4.1.1 has the same names for cookies.
+    let fits = name.len() <= LONGEST_NAMED && HeaderName::from_bytes(name).is_ok();
     let name = str::from_utf8(name).unwrap_or_default();
-    let fits =
-        (1..=LONGEST_NAMED).contains(&name.len()) && name.bytes().all(|octet| is_token(&octet));
     let is_clean = |watch: &Watch| without_values(watch, name, ('.', None)).is_none();
     match fits && watch.is_some_and(is_clean) {
         true => format!("{kind} {name}"),

@@ -9,7 +9,7 @@ use crate::credential::{
     forms::Form,
     letters::word,
     media::Beginning,
-    naming::{CREDENTIALS, SENT, WHOLE},
+    naming::{CREDENTIALS, is_sent},
     parts::Parts,
 };
 
@@ -198,9 +198,8 @@ fn is_called(lead: &[u8]) -> bool {
         return false;
     };
     let bare = word(name);
-    let mut names = CREDENTIALS.iter().chain(&SENT);
-    let whole = WHOLE.iter().any(|word| bare == word.as_bytes());
-    whole || names.any(|word| bare.ends_with(word.as_bytes()))
+    let ends = |word: &&str| bare.ends_with(word.as_bytes());
+    CREDENTIALS.iter().any(ends) || is_sent(&bare)
 }
 
 /// What stands before `octet`, blanks aside. JSON in a string of JSON is quoted, not sent: the history of a

@@ -11,11 +11,10 @@ use gig_vault::Guarded;
 use zeroize::Zeroizing;
 
 use crate::credential::{
-    armour::keys,
     needles::SHORTEST,
     spelling::{Finds, Lead, Spellings, Text, Waiting, unit::canonical},
     wide::{Wide, WideText, wide},
-    writings::writings,
+    writings::other_texts,
 };
 
 /// What is looked for.
@@ -66,7 +65,7 @@ impl Patterns {
             let value = guarded.value.expose();
             if Text::new(value, false, None).octets().len() >= SHORTEST {
                 forms.add_all(value, number);
-                for other in keys(value).into_iter().chain(writings(value)) {
+                for other in other_texts(value) {
                     forms.add_all(&other, number);
                 }
             }

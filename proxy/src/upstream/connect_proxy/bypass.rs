@@ -73,10 +73,7 @@ impl Bypass {
                 let Some(asked) = host.name() else {
                     return false;
                 };
-                let below = asked
-                    .as_str()
-                    .strip_suffix(name.as_str())
-                    .is_some_and(|labels| labels.ends_with('.'));
+                let below = asked.is_below(name.as_str());
                 (below || (*apex && asked == name)) && only.is_none_or(|only| only == port)
             }
             Self::Net { net, port: only } => {

@@ -29,14 +29,10 @@ pub(super) fn refused(permit: &ConnectPermit, asked: bool) -> Option<(DenyReason
 }
 
 fn is_metadata_service(name: &Fqdn) -> bool {
-    let name = name.to_string();
-    let name = name.trim_end_matches('.');
-    let is_below = |service: &&str| {
-        let rest = name.strip_suffix(*service);
-        rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
-    };
-    let is_instance = name.starts_with("instance-data.") && name.ends_with(".compute.internal");
-    is_instance || METADATA.iter().any(is_below)
+    let known = |service: &&str| name.as_str() == *service || name.is_below(service);
+    let is_instance =
+        name.as_str().starts_with("instance-data.") && name.is_below("compute.internal");
+    is_instance || METADATA.iter().any(known)
 }
 
 /// Names by which clouds serve what an instance is and may, as their documentation gives them.
