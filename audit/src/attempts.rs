@@ -138,6 +138,9 @@ impl Gathering {
     }
 
     fn connection(&self, entry: &Entry) -> Option<Asked> {
+        if is_unopened(entry.protocol.as_deref()) {
+            return None;
+        }
         Some(Asked::Connection {
             host: Host::parse(entry.host.as_ref()?).ok()?,
             port: Port::new(entry.port?)?,
@@ -208,6 +211,11 @@ fn name(entry: &Entry) -> Option<Asked> {
     // What systems ask by themselves is not for a rule.
     let name = entry.host.as_ref().filter(|name| !is_unasked(name))?;
     Fqdn::parse(name).ok().map(Asked::Name)
+}
+
+/// Whether it was neither TCP nor a question for a name: no rule speaks of that.
+fn is_unopened(protocol: Option<&str>) -> bool {
+    protocol.is_some_and(|word| AppProtocol::of_word(word).is_none())
 }
 
 fn protocol(entry: &Entry) -> Option<AppProtocol> {

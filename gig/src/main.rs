@@ -23,6 +23,7 @@ mod node;
 mod output;
 mod private_places;
 mod record_place;
+mod refused;
 mod run;
 mod secret_file;
 mod secrets;

@@ -39,6 +39,7 @@ pub(crate) fn of(step: Option<Step>, errno: Option<i32>) -> String {
             | Step::Slot
             | Step::Spawn
             | Step::Tree
+            | Step::Refused
             | Step::Reap
             | Step::Handing
             | Step::Protocol,

@@ -33,12 +33,14 @@ pub(crate) mod id_maps;
 mod orphans;
 pub(crate) mod process;
 pub(crate) mod readers;
+mod refusals;
 mod shown;
 pub(crate) mod spawn;
 pub(crate) mod trees;
 
 pub use error::{LeaseError, ReleaseError, SpawnError, StartHubError};
 pub use readers::Readers;
+pub use refusals::Refusals;
 pub use shown::ShowTreeError;
 
 /// How long the hub may take over one answer before it counts as lost. Its
@@ -165,6 +167,12 @@ impl Hub {
     #[must_use]
     pub fn readers(&self) -> Readers {
         Readers(self.socket.as_ref().map(Arc::downgrade).unwrap_or_default())
+    }
+
+    /// Asks it what its firewall refused, from any thread and for as long as it is there.
+    #[must_use]
+    pub fn refusals(&self) -> Refusals {
+        Refusals(self.socket.as_ref().map(Arc::downgrade).unwrap_or_default())
     }
 
     /// Whether its process runs.

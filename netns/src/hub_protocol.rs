@@ -8,6 +8,7 @@
 use std::ffi::{OsStr, OsString};
 use std::io::{self, IoSlice, IoSliceMut, Read as _, Write as _};
 use std::mem::MaybeUninit;
+use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::net::UnixStream;
@@ -58,6 +59,8 @@ pub(crate) enum Request {
     Tree(TreeRequest),
     /// Whether somebody inside waits in a read of a terminal: its near end's device number.
     Readers { terminal: u64 },
+    /// What the firewall refused since this was asked last.
+    Refused,
 }
 
 /// A tree to build.
@@ -79,6 +82,20 @@ pub(crate) struct SpawnRequest {
     /// None is a network of its own with `lo` alone.
     pub(crate) slot: Option<u16>,
     pub(crate) id_map: Option<IdMapNumbers>,
+}
+
+/// Where a packet that the firewall refused came from and went to. How many there were of it is not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RefusedPacket {
+    /// The sandbox's address.
+    pub source: Ipv4Addr,
+    /// Where it was for.
+    pub destination: Ipv4Addr,
+    /// What IP carries, as the registry of protocol numbers has it (IANA): 17 is UDP, 1 ICMP.
+    pub protocol: u8,
+    /// Of UDP, and of other protocols with ports: the destination's.
+    pub port: u16,
 }
 
 /// Where the child finds its ends of the two pipes for the id map.
@@ -108,6 +125,8 @@ pub(crate) enum Reply {
     Grown,
     /// Whether anybody waits there.
     Readers { any: bool },
+    /// What was refused, as far as there was room to keep it.
+    Refused { packets: Vec<RefusedPacket> },
     /// Not done.
     Failed(Failure),
 }
@@ -169,6 +188,9 @@ pub enum Step {
     /// Building a tree of files.
     #[error("building a tree of files")]
     Tree,
+    /// Reading what the firewall refused.
+    #[error("reading what was refused")]
+    Refused,
     /// Ending what still runs in a slot.
     #[error("ending a slot's processes")]
     Reap,

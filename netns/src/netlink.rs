@@ -232,16 +232,19 @@ fn from_kernel(fd: impl AsFd) -> rustix::io::Result<Vec<u8>> {
 
 /// The value of an attribute among those that begin at `start` of a message.
 pub(crate) fn find_attribute(message: &[u8], start: usize, wanted: u16) -> Option<&[u8]> {
-    let mut rest = message.get(HEADER.checked_add(start)?..)?;
-    loop {
+    let mut all = attributes(message.get(HEADER.checked_add(start)?..)?);
+    all.find_map(|(kind, value)| (kind == wanted).then_some(value))
+}
+
+/// Kind and value of each attribute; what is cut off is left out.
+pub(crate) fn attributes(mut rest: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
         let [a, b, c, d] = field(rest, 0)?;
         let length = usize::from(u16::from_ne_bytes([a, b]));
         let value = rest.get(4..length)?;
-        if u16::from_ne_bytes([c, d]) & !NLA_F_NESTED == wanted {
-            return Some(value);
-        }
-        rest = rest.get(length.next_multiple_of(4)..)?;
-    }
+        rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+        Some((u16::from_ne_bytes([c, d]) & !NLA_F_NESTED, value))
+    })
 }
 
 /// Sequence and error number of every acknowledgement in a datagram.

@@ -11,6 +11,8 @@ use crate::ruleset::{
     Address, Chain, Family, Hook, Kind, Link, Match, Policy, Rule, Ruleset, Set, Table, Verdict,
 };
 
+pub(crate) mod noted;
+
 const SUBSYSTEM: u16 = 10;
 const BATCH_BEGIN: u16 = 0x10;
 const BATCH_END: u16 = 0x11;
@@ -20,6 +22,8 @@ const NEW_CHAIN: u16 = 3;
 const NEW_RULE: u16 = 6;
 const NEW_SET: u16 = 9;
 const NEW_SET_ELEMENT: u16 = 12;
+const GET_SET_ELEMENT: u16 = 13;
+const DELETE_SET_ELEMENT: u16 = 14;
 const NLM_F_CREATE: u16 = 0x400;
 const NLM_F_APPEND: u16 = 0x800;
 
@@ -27,9 +31,11 @@ const NLM_F_APPEND: u16 = 0x800;
 const TABLE: u16 = 1;
 const LIST_ELEMENT: u16 = 1;
 
-/// Two 4-byte registers that follow each other, so that they make one key.
+/// 4-byte registers that follow each other, so that they make one key.
 const FIRST: u32 = 8;
 const SECOND: u32 = 9;
+const THIRD: u32 = 10;
+const FOURTH: u32 = 11;
 /// The register of verdicts.
 const VERDICT: u32 = 0;
 
@@ -201,7 +207,6 @@ fn new_rule(table: &Table, chain: &Chain, rule: &Rule) -> Message {
 fn put_match(list: &mut Message, matching: Match) {
     const EQUAL: u32 = 0;
     const UNEQUAL: u32 = 1;
-    const L4_PROTOCOL: u32 = 16;
     const CT_STATE: u32 = 0;
     match matching {
         Match::Pair {
@@ -262,6 +267,7 @@ fn put_verdict(list: &mut Message, verdict: Verdict) {
     match verdict {
         Verdict::Accept => decide(list, ACCEPT),
         Verdict::Drop => decide(list, DROP),
+        Verdict::Note(set) => note(list, set),
         Verdict::Redirect(port) => {
             const PORT: u16 = 1;
             const FLAGS: u16 = 3;
@@ -284,6 +290,8 @@ fn put_verdict(list: &mut Message, verdict: Verdict) {
     }
 }
 
+/// Of what the kernel knows of a packet: the protocol that IP carries.
+const L4_PROTOCOL: u32 = 16;
 const NETWORK_HEADER: u32 = 1;
 const TRANSPORT_HEADER: u32 = 2;
 const DROP: u32 = 0;
@@ -376,25 +384,43 @@ fn lookup(list: &mut Message, set: &str, member: bool) {
     });
 }
 
+/// Keeps where the packet comes from and goes to. Of what has no ports, the first two octets behind the header stand
+/// for one.
+fn note(list: &mut Message, set: &str) {
+    let (from, to) = (Address::Source, Address::Destination);
+    payload(list, (NETWORK_HEADER, address_offset(from), 4), FIRST);
+    payload(list, (NETWORK_HEADER, address_offset(to), 4), SECOND);
+    meta(list, L4_PROTOCOL, THIRD);
+    payload(list, (TRANSPORT_HEADER, 2, 2), FOURTH);
+    add_key(list, set, |_| {});
+}
+
 /// Counts the connections of the address in the register; matches over `count`.
 fn count_tracked(list: &mut Message, set: &str, count: u32) {
+    const EXPRESSION: u16 = 7;
+    const NAME: u16 = 1;
+    const DATA: u16 = 2;
+    add_key(list, set, |dynamic| {
+        dynamic.nested(EXPRESSION, |limit| {
+            limit
+                .text(NAME, "connlimit")
+                .nested(DATA, |data| over(data, count));
+        });
+    });
+}
+
+/// Adds what begins in the first register to a set that rules fill, where it is not in it.
+fn add_key(list: &mut Message, set: &str, more: impl FnOnce(&mut Message)) {
     const SET: u16 = 1;
     const OPERATION: u16 = 3;
     const KEY: u16 = 4;
-    const EXPRESSION: u16 = 7;
     const ADD: u32 = 0;
-    const NAME: u16 = 1;
-    const DATA: u16 = 2;
     expression(list, "dynset", |dynamic| {
         dynamic
             .text(SET, set)
             .number(OPERATION, ADD)
-            .number(KEY, FIRST)
-            .nested(EXPRESSION, |limit| {
-                limit
-                    .text(NAME, "connlimit")
-                    .nested(DATA, |data| over(data, count));
-            });
+            .number(KEY, FIRST);
+        more(dynamic);
     });
 }
 

@@ -139,6 +139,8 @@ pub(crate) enum Address {
 pub(crate) enum Verdict {
     Accept,
     Drop,
+    /// Its ends are kept in this set, of [`NOTED_KEY`] octets, while there is room; the next rule is asked.
+    Note(&'static str),
     /// To this port of the interface's own address.
     Redirect(u16),
     /// Dropped, and the sender told by ICMP with this code.
@@ -153,14 +155,23 @@ pub(crate) const TRACKED_PER_SANDBOX: u32 = 4096;
 const IDENTITY: &str = "identity";
 const GATEWAYS: &str = "gateways";
 const TRACKED: &str = "tracked";
+/// Where what is refused was for, until somebody reads it.
+pub(crate) const REFUSED: &str = "refused";
+/// Source, destination, protocol and port, each in a register of its own.
+pub(crate) const NOTED_KEY: u32 = 16;
+/// More different ones between two readings are refused as well, and not kept.
+pub(crate) const MOST_REFUSED: u16 = 1024;
 const ICMP: u8 = 1;
 pub(crate) const TCP: u8 = 6;
 pub(crate) const UDP: u8 = 17;
 const ICMP_UNREACHABLE: u8 = 3;
+const ICMP_ECHO: u8 = 8;
 pub(crate) const PORT_UNREACHABLE: u8 = 3;
 pub(crate) const ADMIN_PROHIBITED: u8 = 13;
 /// Types of the `nft` program's (`nftables/datatype.h`), six bits each in a key of several.
 const IPV4: u32 = 7;
+const INET_PROTOCOL: u32 = 12;
+const INET_SERVICE: u32 = 13;
 const INTERFACE: u32 = 20;
 /// `NF_CT_STATE_BIT`s.
 const ESTABLISHED: u32 = 2;
@@ -230,6 +241,14 @@ fn sets(plan: &HubPlan) -> Vec<Set> {
             filled_by_rules: true,
             elements: Vec::new(),
         },
+        Set {
+            name: REFUSED,
+            key_bytes: NOTED_KEY,
+            key_type: IPV4 << 18 | IPV4 << 12 | INET_PROTOCOL << 6 | INET_SERVICE,
+            size: MOST_REFUSED.into(),
+            filled_by_rules: true,
+            elements: Vec::new(),
+        },
     ]
 }
 
@@ -262,10 +281,21 @@ fn guard() -> Chain {
             &[Match::Protocol(UDP), Match::Port(DNS_PORT)],
             Verdict::Accept,
         ),
+        rule(&[Match::Protocol(UDP)], Verdict::Note(REFUSED)),
         rule(
             &[Match::Protocol(UDP)],
             Verdict::Unreachable(PORT_UNREACHABLE),
         ),
+        rule(
+            &[Match::Protocol(ICMP), Match::IcmpType(ICMP_ECHO)],
+            Verdict::Note(REFUSED),
+        ),
+        // The other types are what a kernel says of its own accord.
+        rule(
+            &[Match::Protocol(ICMP)],
+            Verdict::Unreachable(ADMIN_PROHIBITED),
+        ),
+        rule(&[], Verdict::Note(REFUSED)),
         rule(&[], Verdict::Unreachable(ADMIN_PROHIBITED)),
     ];
     filter("guard", Hook::Prerouting, RAW, rules)

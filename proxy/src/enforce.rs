@@ -2,6 +2,7 @@
 
 pub mod astray;
 pub mod connect;
+pub mod datagram;
 pub mod hold;
 pub mod ledger;
 pub mod name;

@@ -12,7 +12,7 @@ use std::{
 
 use gig_policy::{AppProtocol, Asked, Attempt, DenyReason, Fqdn, Host, Outcome, Port};
 
-use super::Traffic;
+use super::{Traffic, is_unopened};
 use crate::counts::{KeptAttempt, What};
 
 /// Where an outcome tells an address of.
@@ -34,7 +34,10 @@ pub fn of_kept(kept: &[KeptAttempt]) -> (Traffic, u64) {
     let mut dialled: HashMap<Place<'_>, Dialled> = HashMap::new();
     let mut known: Vec<(&KeptAttempt, Asked, Outcome)> = Vec::new();
     let mut carried: HashMap<(&str, Asked), BTreeSet<&str>> = HashMap::new();
-    for one in kept {
+    let opened = |one: &&KeptAttempt| {
+        one.what.event != "connect" || !is_unopened(one.what.protocol.as_deref())
+    };
+    for one in kept.iter().filter(opened) {
         let (Some(outcome), what) = (outcome(&one.what), &one.what) else {
             unreadable += one.count;
             continue;
@@ -397,5 +400,15 @@ mod tests {
         strange.what.reason = Some("a_reason_of_a_later_gig".to_owned());
         let (traffic, unreadable) = of_kept(&[strange, kept("dns", "allow", "not a name!", None)]);
         assert_eq!((traffic.attempts.len(), unreadable), (0, 6));
+    }
+
+    #[test]
+    fn datagrams_are_for_no_rule() {
+        let mut quic = kept("connect", "deny", "a.example", None);
+        quic.what.protocol = Some("udp".to_owned());
+        let (traffic, unreadable) = of_kept(&[quic.clone()]);
+        assert_eq!((traffic.attempts.len(), unreadable), (0, 0));
+        quic.what.protocol = None;
+        assert_eq!(of_kept(&[quic]).0.attempts.len(), 1);
     }
 }

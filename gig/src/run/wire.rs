@@ -4,7 +4,7 @@ use std::{ffi::OsStr, net::Ipv4Addr, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use gig_audit::{Entry, Event, VerdictWord};
-use gig_netns::{HostIds, Hub, HubConfig, Lease, Listeners, Readers};
+use gig_netns::{HostIds, Hub, HubConfig, Lease, Listeners, Readers, Refusals};
 use gig_policy::{PolicyRef, SandboxId};
 use gig_proxy::{
     Proxy, ProxyListeners, credential::Wallet, deadlines::Deadlines, identity::Identity,
@@ -12,6 +12,7 @@ use gig_proxy::{
 };
 use gig_sandbox::{Enforcement, LayerReport, Network, Prepared, Running};
 use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
 use super::{
@@ -21,7 +22,10 @@ use super::{
     summary::Summary,
     terminal::{self, Seat},
 };
-use crate::exit_status::ExitStatus;
+use crate::{
+    exit_status::ExitStatus,
+    refused::{self, Refusing},
+};
 
 /// Everything of one run that outlives its program.
 #[derive(Debug)]
@@ -45,6 +49,9 @@ struct Egress {
     subject: Arc<Subject>,
     proxy: Proxy,
     lease: Lease,
+    refusing: Arc<Refusing>,
+    /// Looks at what is refused while the program runs.
+    watching: Option<AbortOnDropHandle<()>>,
 }
 
 /// The identity look-up of a run: one address, one sandbox.
@@ -112,6 +119,7 @@ pub(crate) fn start(settings: &Settings) -> anyhow::Result<(Wired, Prepared, Sea
                 lease,
                 listeners,
                 wallet,
+                refusals: hub.refusals(),
             },
             authority,
             &record,
@@ -139,6 +147,7 @@ struct Between {
     lease: Lease,
     listeners: Listeners,
     wallet: Option<Arc<Wallet>>,
+    refusals: Refusals,
 }
 
 fn open_egress(
@@ -152,6 +161,7 @@ fn open_egress(
         lease,
         listeners,
         wallet,
+        refusals,
     } = between;
     let policy = settings.policy.clone();
     let ends = (lease.address(), lease.gateway());
@@ -179,7 +189,13 @@ fn open_egress(
     let identity = Arc::new(OnlyOne(Arc::clone(&subject)));
     let proxy = gig_proxy::start(proxy_settings, listeners, identity, record.recorder())
         .context("cannot start the proxy")?;
+    let whose = {
+        let subject = Arc::clone(&subject);
+        move |source| OnlyOne(Arc::clone(&subject)).subject(source)
+    };
     Ok(Egress {
+        refusing: Arc::new(Refusing::new(refusals, proxy.ledger(), whose)),
+        watching: None,
         subject,
         proxy,
         lease,
@@ -191,7 +207,7 @@ impl Wired {
     ///
     /// # Errors
     /// When the start cannot be recorded, or the program not be started.
-    pub(crate) async fn go(&self, prepared: Prepared) -> anyhow::Result<Running> {
+    pub(crate) async fn go(&mut self, prepared: Prepared) -> anyhow::Result<Running> {
         let mut entry = self.entry(Event::SandboxStart);
         entry.verdict = Some(VerdictWord::Allow);
         entry.subject = Some(Arc::clone(&self.runs));
@@ -207,6 +223,11 @@ impl Wired {
             .record(entry)
             .await
             .context("refusing to start the program")?;
+        if let Some(egress) = &mut self.egress {
+            let refusing = Arc::clone(&egress.refusing);
+            let watching = refused::keep_recording(move || Some(Arc::clone(&refusing)));
+            egress.watching = Some(AbortOnDropHandle::new(tokio::spawn(watching)));
+        }
         prepared.go().context("cannot start the program")
     }
 
@@ -232,6 +253,7 @@ impl Wired {
     /// Closes its connections, gives its address up, records its end.
     pub(crate) async fn finish(&mut self, status: ExitStatus, findings: &[&str]) {
         if let Some(egress) = self.egress.take() {
+            egress.refusing.record().await;
             egress.subject.close().await;
             egress.proxy.shutdown().await;
             // The address is not given back: the hub ends with this run and takes its networks along,

@@ -38,6 +38,7 @@ use self::{parting::Partings, seats::Seats};
 use super::{appliance::Appliance, log::Kept, network::Network, secrets::Secrets};
 use crate::{
     args::serve::ServeArgs,
+    refused::{self, Refusing},
     run::settings::{DEFAULT_PROXY_PORT, DEFAULT_SUBNET, variable},
 };
 
@@ -79,6 +80,7 @@ struct Machine {
     queues: Queues,
     ledger: Ledger,
     bound: Arc<Bound>,
+    refusing: Arc<Refusing>,
     ca_pem: String,
     explicit_port: u16,
     secrets: Secrets,
@@ -149,6 +151,13 @@ impl Fleet {
     /// Where sandboxes are watched.
     pub(super) fn run_on(self: &Arc<Self>, runtime: Handle) {
         drop(runtime.spawn(unwatched::see_to(Arc::downgrade(self))));
+        let fleet = Arc::downgrade(self);
+        let refusing = move || {
+            let fleet = fleet.upgrade()?;
+            let machine = fleet.machine.as_ref().ok()?;
+            Some(Arc::clone(&machine.refusing))
+        };
+        drop(runtime.spawn(refused::keep_recording(refusing)));
         // Told once, by whoever starts gig.
         let _first = self.runtime.set(runtime);
     }
@@ -240,7 +249,12 @@ impl Machine {
         let recorder = appliance.recorder.clone();
         let proxy = gig_proxy::start(settings, listeners, identity, recorder)
             .context("cannot start the proxy")?;
+        let whose = {
+            let bound = Arc::clone(&bound);
+            move |source| bound.subject(source)
+        };
         Ok(Ok(Self {
+            refusing: Arc::new(Refusing::new(hub.refusals(), proxy.ledger(), whose)),
             hub,
             queues: proxy.queues(),
             ledger: proxy.ledger(),

@@ -26,6 +26,7 @@ use crate::foreign;
 use crate::hub::children::{Children, FEW_ROUNDS, ROUNDS};
 use crate::hub::id_maps::IdMaps;
 use crate::hub::readers;
+use crate::hub::refusals::Noted;
 use crate::hub::spawn;
 use crate::hub::trees::Trees;
 use crate::hub_protocol::{self, Failure, Reply, Request, Step};
@@ -66,6 +67,7 @@ pub(crate) struct State {
     pub(crate) children: Children,
     pub(crate) id_maps: IdMaps,
     pub(crate) trees: Trees,
+    noted: Noted,
 }
 
 /// The hub's `main`. The program calls it when its first argument is
@@ -163,6 +165,7 @@ fn build(settings: &HubSettings) -> Result<(State, Listeners), Failure> {
     let listeners = Listeners::open(&plan).map_err(|error| Failure::io(Step::Listen, &error))?;
     let mut pool = Pool::new(plan);
     pool.prepare(&mut kernel)?;
+    let noted = Noted::open().map_err(|error| Failure::io(Step::Netlink, &error))?;
     let children = Children::new().map_err(|error| Failure::io(Step::Spawn, &error))?;
     let state = State {
         ids: settings.ids,
@@ -172,6 +175,7 @@ fn build(settings: &HubSettings) -> Result<(State, Listeners), Failure> {
         children,
         id_maps: IdMaps::default(),
         trees: Trees::default(),
+        noted,
     };
     Ok((state, listeners))
 }
@@ -298,6 +302,10 @@ fn answer(
         Request::Readers { terminal } => {
             let any = readers::any(terminal);
             Ok((Reply::Readers { any }, Vec::new()))
+        }
+        Request::Refused => {
+            let packets = state.noted.take();
+            packets.map(|packets| (Reply::Refused { packets }, Vec::new()))
         }
     };
     let (reply, fds) = outcome.unwrap_or_else(|failure| (Reply::Failed(failure), Vec::new()));

@@ -16,7 +16,9 @@ fn udp_is_refused_at_once() {
         def go():\n s.send(b'x' * 1200); s.recv(10)\nattempt(go)\n\
         print('soon' if time.monotonic() - started < 30 else 'late')";
     let run = lab.gig().allow("api.example.com").wire(script);
-    Refusal::by_the_kernel()
+    Refusal::new(DenyReason::UnsupportedProtocol)
+        .of("11.0.1.1")
+        .repeatedly()
         .client_says("refused: ConnectionRefusedError")
         .client_says("soon")
         .nothing_leaves()
@@ -31,7 +33,9 @@ fn udp_to_an_allowed_host_is_refused_too() {
         s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(60); s.connect((a, 443))\n\
         def go():\n s.send(b'x' * 1200); s.recv(10)\nattempt(go)";
     let run = lab.gig().allow("api.example.com").wire(script);
-    Refusal::by_the_kernel()
+    Refusal::new(DenyReason::UnsupportedProtocol)
+        .of("api.example.com")
+        .repeatedly()
         .client_says("refused: ConnectionRefusedError")
         .nothing_leaves()
         .check(&run);
@@ -46,7 +50,9 @@ fn unconnected_datagrams_go_nowhere() {
         \x20except OSError as e: print(e)\n\
         time.sleep(0.3)";
     let run = lab.gig().wire(script);
-    Refusal::by_the_kernel()
+    Refusal::new(DenyReason::UnsupportedProtocol)
+        .of("11.0.1.9")
+        .repeatedly()
         .client_sees_nothing_because(UNCONNECTED)
         .nothing_leaves()
         .check(&run);
@@ -62,7 +68,9 @@ fn broadcast_and_multicast_go_nowhere() {
         \x20except OSError as e: print(e)\n\
         time.sleep(0.3)";
     let run = lab.gig().wire(script);
-    Refusal::by_the_kernel()
+    Refusal::new(DenyReason::UnsupportedProtocol)
+        .of("224.0.0.251")
+        .repeatedly()
         .client_sees_nothing_because(UNCONNECTED)
         .nothing_leaves()
         .check(&run);

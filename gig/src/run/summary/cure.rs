@@ -26,7 +26,7 @@ pub(crate) struct RulesFrom {
 /// The option or rule that would allow it, or why nothing does.
 pub(super) fn cure(denied: &Denied, from: &RulesFrom) -> String {
     let host = bracketed(&denied.host);
-    if let Some(told) = inside(denied, from) {
+    if let Some(told) = inside(denied, from).or_else(|| unopened(denied)) {
         return told;
     }
     match denied.reason {
@@ -140,6 +140,23 @@ fn inside(denied: &Denied, from: &RulesFrom) -> Option<String> {
             shown(&denied.host)
         )
     })
+}
+
+/// Of what the kernel refused, whatever the rules say.
+fn unopened(denied: &Denied) -> Option<String> {
+    let told = match denied.protocol.as_deref()? {
+        "udp" if denied.port == Some(443) => {
+            "QUIC (HTTP/3) is UDP, of which nothing leaves a sandbox: the program takes TCP in its place if it is let \
+             there, or should be told to"
+        }
+        "udp" => {
+            "UDP does not leave a sandbox, and no rule opens it: names are asked of gig, all else goes by TCP"
+        }
+        "icmp" => "ping does not leave a sandbox, and no rule opens it: try the port by TCP",
+        "https" | "http" | "tcp" | "dns" => return None,
+        _ => "nothing but TCP leaves a sandbox, and no rule opens it",
+    };
+    Some(told.to_owned())
 }
 
 /// What no rule changes.

@@ -108,6 +108,10 @@ impl Parting {
         seat: Arc<Seat>,
     ) -> Self {
         let leaving = Leaving::new(Arc::clone(&fleet));
+        if let Ok(machine) = fleet.machine() {
+            // Of its programs, which are over, before their end is told.
+            machine.refusing.record().await;
+        }
         subject.close().await;
         let lease = Arc::new(lease);
         if let Err(error) = cut(Arc::clone(&fleet), Arc::clone(&lease)).await {

@@ -273,3 +273,22 @@ fn a_name_alone_says_what_else_there_is() {
         "another port: --allow db.example:PORT; what is no HTTP: --allow tcp:db.example:PORT";
     assert!(cure.contains(other), "{cure}");
 }
+
+#[test]
+fn no_rule_is_offered_for_what_is_no_tcp() {
+    for (protocol, port, word) in [
+        ("udp", Some(443), "QUIC"),
+        ("udp", Some(53), "UDP"),
+        ("icmp", None, "ping"),
+        ("ip protocol 47", None, "nothing but TCP"),
+    ] {
+        let denied = denied(
+            "a.example",
+            port,
+            Some(protocol),
+            DenyReason::UnsupportedProtocol,
+        );
+        let cure = cure(&denied, &RulesFrom::default());
+        assert!(cure.contains(word) && !cure.contains("--allow"), "{cure}");
+    }
+}

@@ -1,0 +1,87 @@
+//! What the hub's firewall refused, brought into the record: once a second, and once more when a sandbox is over.
+//!
+//! The kernel refuses by itself and does not wait for the record. Beyond a thousand different destinations a second,
+//! of all sandboxes together, what is refused is not told.
+
+use std::{fmt, net::Ipv4Addr, sync::Arc, time::Duration};
+
+use gig_netns::Refusals;
+use gig_proxy::{
+    Ledger, Subject,
+    enforce::datagram::{Refused, record_refused},
+};
+use tokio::sync::Mutex;
+
+/// Who has which address.
+type Whose = dyn Fn(Ipv4Addr) -> Option<Arc<Subject>> + Send + Sync;
+
+/// Reads and records.
+pub(crate) struct Refusing {
+    refusals: Refusals,
+    ledger: Ledger,
+    whose: Box<Whose>,
+    /// What one took is recorded before the next one asks: nothing is missing from a record that says it is over.
+    turn: Mutex<()>,
+}
+
+impl fmt::Debug for Refusing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Refusing").finish_non_exhaustive()
+    }
+}
+
+impl Refusing {
+    pub(crate) fn new(
+        refusals: Refusals,
+        ledger: Ledger,
+        whose: impl Fn(Ipv4Addr) -> Option<Arc<Subject>> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            refusals,
+            ledger,
+            whose: Box::new(whose),
+            turn: Mutex::default(),
+        }
+    }
+
+    /// Records what was refused since the last time.
+    pub(crate) async fn record(&self) {
+        let _turn = self.turn.lock().await;
+        let refusals = self.refusals.clone();
+        // The hub may be busy with a start.
+        let taken = tokio::task::spawn_blocking(move || refusals.take()).await;
+        let packets = match taken {
+            Ok(Ok(packets)) => packets,
+            Ok(Err(error)) => {
+                tracing::error!(%error, "what the firewall refused is not in the record");
+                return;
+            }
+            Err(_) => return,
+        };
+        for packet in packets {
+            let Some(subject) = (self.whose)(packet.source) else {
+                continue;
+            };
+            let refused = Refused {
+                destination: packet.destination,
+                protocol: packet.protocol,
+                port: packet.port,
+            };
+            if let Err(error) = record_refused(&self.ledger, &subject, refused).await {
+                tracing::error!(%error, "a refused packet is not in the record");
+            }
+        }
+    }
+}
+
+/// Does that once a second, for as long as `refusing` can be had.
+pub(crate) async fn keep_recording(refusing: impl Fn() -> Option<Arc<Refusing>>) {
+    loop {
+        tokio::time::sleep(PERIOD).await;
+        let Some(refusing) = refusing() else { return };
+        refusing.record().await;
+    }
+}
+
+/// Soon enough for who looks at the console, and next to nothing for the hub.
+const PERIOD: Duration = Duration::from_secs(1);
