@@ -6,7 +6,12 @@
 //! `GIG_DATABASE_URL`: a URL of its own would show its password to everybody on the machine. A database's links are followed once, here: what is guarded against a sandbox is what
 //! is opened, and what SQLite keeps its journal beside.
 
-use std::path::{Path, PathBuf};
+use std::{
+    os::unix::fs::{FileTypeExt as _, MetadataExt as _},
+    path::{Path, PathBuf},
+};
+
+use rustix::fs::{major, minor};
 
 use gig_audit::store::sqlite::{is_sqlite, without_links};
 
@@ -38,6 +43,24 @@ impl RecordPlace {
         Ok(Self::at(name))
     }
 
+    /// As [`Self::of`], to write to: what keeps nothing is refused.
+    ///
+    /// # Errors
+    /// Also when it is a device that swallows what is written.
+    pub(crate) fn to_write(name: &Path) -> anyhow::Result<Self> {
+        let found = name.metadata().ok();
+        let found = found.filter(|found| found.file_type().is_char_device());
+        let device = found.map(|found| (major(found.rdev()), minor(found.rdev())));
+        if device.is_some_and(|device| [NULL, ZERO].contains(&device)) {
+            anyhow::bail!(
+                "no record can be kept in {}, which swallows what is written: name a file, or leave --audit out, and \
+                 the record is kept in gig's own folder",
+                name.display()
+            );
+        }
+        Self::of(name)
+    }
+
     fn at(name: &Path) -> Self {
         if name.as_os_str() == "-" {
             return Self::Stream;
@@ -66,6 +89,10 @@ impl RecordPlace {
         Self::Sqlite(without_links(name).unwrap_or_else(|_| name.to_owned()))
     }
 }
+
+/// `/dev/null` and `/dev/zero` (Documentation/admin-guide/devices.txt).
+const NULL: (u32, u32) = (1, 3);
+const ZERO: (u32, u32) = (1, 5);
 
 /// `postgres` of `postgres://…`.
 fn scheme(name: &Path) -> Option<&str> {
@@ -120,6 +147,17 @@ mod tests {
             RecordPlace::at("/dev/null".as_ref()),
             RecordPlace::Lines("/dev/null".into())
         );
+    }
+
+    #[test]
+    fn what_swallows_everything_is_no_place_to_write() {
+        for name in ["/dev/null", "/dev/zero"] {
+            let refused = RecordPlace::to_write(name.as_ref()).unwrap_err();
+            assert!(refused.to_string().contains(name), "{refused}");
+        }
+        for name in ["-", "/dev/full", "a.jsonl"] {
+            assert!(RecordPlace::to_write(name.as_ref()).is_ok(), "{name}");
+        }
     }
 
     #[test]

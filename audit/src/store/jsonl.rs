@@ -18,7 +18,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::{
+    fs::{FlockOperation, OFlags, flock},
+    io::Errno,
+};
 use thiserror::Error;
 
 use crate::{
@@ -51,6 +54,12 @@ pub enum OpenJsonlError {
         #[source]
         source: io::Error,
     },
+    /// It is a FIFO whose other end is not open.
+    #[error("nobody reads the FIFO {path}, where audit records would go: start its reader first")]
+    Unread {
+        /// As given.
+        path: PathBuf,
+    },
     /// It holds something else.
     #[error("cannot continue the record in {path}: move the file away or name another")]
     Continue {
@@ -82,7 +91,14 @@ impl JsonlStore {
         } else {
             options.read(true).append(true).create(true).mode(0o600);
         }
-        let file = options.write(true).open(path).map_err(failed)?;
+        let file = options.write(true).open(path).map_err(|source| {
+            match Errno::from_io_error(&source) {
+                Some(Errno::NXIO) if special => OpenJsonlError::Unread {
+                    path: path.to_owned(),
+                },
+                _ => failed(source),
+            }
+        })?;
         if special {
             let flags = rustix::fs::fcntl_getfl(&file).map_err(|e| failed(e.into()))?;
             rustix::fs::fcntl_setfl(&file, flags - OFlags::NONBLOCK)

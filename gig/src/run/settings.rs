@@ -85,7 +85,7 @@ impl Settings {
             .collect::<anyhow::Result<_>>()?;
         let audit = match args.audit {
             None => AuditPlace::DataDir,
-            Some(name) => AuditPlace::Named(RecordPlace::of(&name)?),
+            Some(name) => AuditPlace::Named(RecordPlace::to_write(&name)?),
         };
         let explicit_port = variable("GIG_PROXY_PORT", DEFAULT_PROXY_PORT)?;
         let subnet = variable("GIG_SUBNET", DEFAULT_SUBNET)?;

@@ -33,7 +33,7 @@ pub(crate) fn smuggled(origin: &RawOrigin) -> bool {
     origin.text().to_lowercase().contains("get /secret")
 }
 
-fn smuggle(octets: &str) {
+fn smuggle(octets: &str, reason: DenyReason) {
     let lab = Lab::new();
     let origin = origin(&lab);
     let script = format!(
@@ -45,8 +45,7 @@ fn smuggle(octets: &str) {
         let text = run.text();
         text.contains("HTTP/1.1 400") || text.contains("HTTP/1.1 403")
     };
-    Refusal::new(DenyReason::MalformedRequest)
-        .or(DenyReason::PathNotAllowed)
+    Refusal::new(reason)
         .of(HOST)
         .client(told)
         .origin_never_sees("a request for the forbidden path", || smuggled(&origin))
@@ -54,49 +53,49 @@ fn smuggle(octets: &str) {
 }
 
 macro_rules! smuggled {
-    ($($test:ident: $octets:literal;)*) => {$(
+    ($($test:ident, $reason:ident: $octets:literal;)*) => {$(
         #[test]
         fn $test() {
-            smuggle(concat!("b'", $octets, "'"));
+            smuggle(concat!("b'", $octets, "'"), DenyReason::$reason);
         }
     )*};
 }
 
 smuggled! {
-    length_and_chunks_together:
+    length_and_chunks_together, MalformedRequest:
         r"POST /public/a HTTP/1.1\r\nHost: api.example.com\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /secret HTTP/1.1\r\nHost: api.example.com\r\n\r\n";
-    chunks_and_length_together:
+    chunks_and_length_together, MalformedRequest:
         r"POST /public/a HTTP/1.1\r\nHost: api.example.com\r\nTransfer-Encoding: chunked\r\nContent-Length: 60\r\n\r\n0\r\n\r\nGET /secret HTTP/1.1\r\nHost: api.example.com\r\n\r\n";
-    two_lengths:
+    two_lengths, MalformedRequest:
         r"POST /public/a HTTP/1.1\r\nHost: api.example.com\r\nContent-Length: 0\r\nContent-Length: 55\r\n\r\nGET /secret HTTP/1.1\r\nHost: api.example.com\r\n\r\n";
-    a_list_of_lengths:
+    a_list_of_lengths, MalformedRequest:
         r"POST /public/a HTTP/1.1\r\nHost: api.example.com\r\nContent-Length: 0, 55\r\n\r\nGET /secret HTTP/1.1\r\nHost: api.example.com\r\n\r\n";
-    a_length_with_a_sign:
+    a_length_with_a_sign, MalformedRequest:
         r"POST /public/a HTTP/1.1\r\nHost: api.example.com\r\nContent-Length: +0\r\n\r\nGET /secret HTTP/1.1\r\nHost: api.example.com\r\n\r\n";
-    a_folded_encoding:
+    a_folded_encoding, MalformedRequest:
         r"POST /public/a HTTP/1.1\r\nHost: api.example.com\r\nTransfer-Encoding:\r\n chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\nGET /secret HTTP/1.1\r\nHost: api.example.com\r\n\r\n";
-    an_unknown_encoding:
+    an_unknown_encoding, MalformedRequest:
         r"POST /public/a HTTP/1.1\r\nHost: api.example.com\r\nTransfer-Encoding: xchunked\r\nContent-Length: 0\r\n\r\nGET /secret HTTP/1.1\r\nHost: api.example.com\r\n\r\n";
-    an_encoding_in_disguise:
+    an_encoding_in_disguise, MalformedRequest:
         r"POST /public/a HTTP/1.1\r\nHost: api.example.com\r\nTransfer-Encoding : chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\nGET /secret HTTP/1.1\r\nHost: api.example.com\r\n\r\n";
-    a_bare_carriage_return:
+    a_bare_carriage_return, MalformedRequest:
         r"GET /public/a HTTP/1.1\r\nHost: api.example.com\r\nX: a\rGET /secret HTTP/1.1\rHost: api.example.com\r\n\r\n";
-    bare_line_feeds:
+    bare_line_feeds, PathNotAllowed:
         r"GET /public/a HTTP/1.1\nHost: api.example.com\n\nGET /secret HTTP/1.1\nHost: api.example.com\n\n";
-    a_line_feed_in_a_field:
+    a_line_feed_in_a_field, PathNotAllowed:
         r"GET /public/a HTTP/1.1\r\nHost: api.example.com\r\nX: a\n\nGET /secret HTTP/1.1\nHost: api.example.com\r\n\r\n";
-    a_chunk_size_too_large:
+    a_chunk_size_too_large, MalformedRequest:
         r"POST /public/a HTTP/1.1\r\nHost: api.example.com\r\nTransfer-Encoding: chunked\r\n\r\n10000000000000000\r\nGET /secret HTTP/1.1\r\nHost: api.example.com\r\n\r\n";
-    a_chunk_extension_with_a_line_feed:
+    a_chunk_extension_with_a_line_feed, MalformedRequest:
         r"POST /public/a HTTP/1.1\r\nHost: api.example.com\r\nTransfer-Encoding: chunked\r\n\r\n1;a\nb\r\nx\r\n0\r\n\r\nGET /secret HTTP/1.1\r\nHost: api.example.com\r\n\r\n";
-    a_body_on_get:
+    a_body_on_get, PathNotAllowed:
         r"GET /public/a HTTP/1.1\r\nHost: api.example.com\r\nContent-Length: 0\r\n\r\nGET /secret HTTP/1.1\r\nHost: api.example.com\r\n\r\n";
-    a_space_before_the_version:
+    a_space_before_the_version, MalformedRequest:
         r"GET /public/a HTTP/1.1 GET /secret HTTP/1.1\r\nHost: api.example.com\r\n\r\nGET /secret HTTP/1.1\r\nHost: api.example.com\r\n\r\n";
-    http_0_9:
+    http_0_9, MalformedRequest:
         r"GET /secret\r\n\r\nGET /secret HTTP/1.1\r\nHost: api.example.com\r\n\r\n";
-    a_field_named_by_connection:
+    a_field_named_by_connection, PathNotAllowed:
         r"GET /public/a HTTP/1.1\r\nHost: api.example.com\r\nConnection: Host\r\n\r\nGET /secret HTTP/1.1\r\nHost: api.example.com\r\n\r\n";
-    two_hosts:
+    two_hosts, MalformedRequest:
         r"GET /public/a HTTP/1.1\r\nHost: api.example.com\r\nHost: evil.example.net\r\n\r\nGET /secret HTTP/1.1\r\nHost: evil.example.net\r\n\r\n";
 }

@@ -245,3 +245,16 @@ async fn a_strangers_records_in_place_of_ours_are_told_and_not_continued() {
     );
     verify(text.as_bytes()).unwrap_err();
 }
+
+#[test]
+fn a_fifo_that_nobody_reads_is_refused_by_that_word() {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("fifo");
+    mknodat(CWD, &path, FileType::Fifo, Mode::RWXU, 0).unwrap();
+    let refused = JsonlStore::open(&path).unwrap_err();
+    assert!(
+        matches!(refused, OpenJsonlError::Unread { .. }),
+        "{refused}"
+    );
+}
