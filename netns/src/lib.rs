@@ -35,6 +35,7 @@ mod ruleset;
 mod subnet_pool;
 mod sys;
 mod tree;
+mod unix_sockets;
 
 pub use covered::Covers;
 pub use foreign::place::{Found, Home, NamespaceId};
@@ -52,6 +53,7 @@ pub use listener::Listeners;
 pub use probe::{Finding, Probe, probe_all, try_user_namespace};
 pub use subnet_pool::{SubnetPool, SubnetPoolError};
 pub use tree::Tree;
+pub use unix_sockets::{BoundSocket, bound_sockets};
 
 /// `argv[1]` of the re-executed hub: `main` calls [`hub_process_main`] when it sees this.
 pub const HUB_ARGUMENT: &str = "hub-process";

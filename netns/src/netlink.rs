@@ -149,6 +149,11 @@ impl Netlink {
         Self::open(Some(rustix::net::netlink::NETFILTER))
     }
 
+    /// A socket that tells of the sockets of the calling thread's namespace.
+    pub(crate) fn sock_diag() -> io::Result<Self> {
+        Self::open(Some(rustix::net::netlink::SOCK_DIAG))
+    }
+
     fn open(protocol: Option<Protocol>) -> io::Result<Self> {
         let fd = socket_with(
             AddressFamily::NETLINK,

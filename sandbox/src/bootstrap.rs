@@ -69,6 +69,7 @@ mod tests {
                 network,
                 set_ids: flags[0],
                 controlling_terminal: flags[1],
+                file_mask: 0o027,
                 landlock_fs: landlock[0],
                 landlock_scoped: landlock[1],
                 workdir: texts.0,

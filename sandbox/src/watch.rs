@@ -4,7 +4,7 @@
 //! (`mount_namespaces(7)`), and leaves it where its place is moved to. What was covered, or what is new in its
 //! place, is then seen inside. So each directory between a mount and what is covered in it is watched, for the
 //! names that lead there. Promises that whoever waits for the sandbox ends it then; not that nothing was read
-//! before. Sockets come and go with their programs and are not watched.
+//! before. Sockets and FIFOs come and go with their programs and are not watched.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -46,7 +46,8 @@ impl Watch {
         let mut among = |source: &Path, masks: &[Mask]| {
             for mask in masks {
                 let whole = source.join(&mask.below);
-                if fs::symlink_metadata(&whole).is_ok_and(|meta| meta.file_type().is_socket()) {
+                let kind = fs::symlink_metadata(&whole).map(|meta| meta.file_type());
+                if kind.is_ok_and(|kind| kind.is_socket() || kind.is_fifo()) {
                     continue;
                 }
                 let mut above = source.to_owned();

@@ -8,6 +8,7 @@ mod identity;
 mod interfaces;
 mod moved;
 mod neighbours;
+mod shown;
 mod suicide;
 mod system_calls;
 

@@ -152,7 +152,7 @@ impl JsonlStore {
         loop {
             match flock(&self.file, FlockOperation::LockExclusive) {
                 Ok(()) => return Ok(()),
-                Err(rustix::io::Errno::INTR) => {}
+                Err(Errno::INTR) => {}
                 Err(errno) => return Err(self.error("lock", errno.into())),
             }
         }
@@ -341,7 +341,7 @@ impl Store for JsonlStore {
         }
         match flock(&self.file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => return Ok(None),
+            Err(Errno::WOULDBLOCK | Errno::INTR) => return Ok(None),
             Err(errno) => return Err(self.error("lock", errno.into())),
         }
         match self.length() {

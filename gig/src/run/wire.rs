@@ -11,8 +11,7 @@ use gig_proxy::{
     resolve::NeverOpen, subject::Subject, tls::authority_key::Authority,
 };
 use gig_sandbox::{Enforcement, LayerReport, Network, Prepared, Running};
-use tokio::time::Instant;
-use tokio_util::task::AbortOnDropHandle;
+use tokio::{task::JoinSet, time::Instant};
 use uuid::Uuid;
 
 use super::{
@@ -51,7 +50,7 @@ struct Egress {
     lease: Lease,
     refusing: Arc<Refusing>,
     /// Looks at what is refused while the program runs.
-    watching: Option<AbortOnDropHandle<()>>,
+    watching: JoinSet<()>,
 }
 
 /// The identity look-up of a run: one address, one sandbox.
@@ -195,7 +194,7 @@ fn open_egress(
     };
     Ok(Egress {
         refusing: Arc::new(Refusing::new(refusals, proxy.ledger(), whose)),
-        watching: None,
+        watching: JoinSet::new(),
         subject,
         proxy,
         lease,
@@ -226,7 +225,7 @@ impl Wired {
         if let Some(egress) = &mut self.egress {
             let refusing = Arc::clone(&egress.refusing);
             let watching = refused::keep_recording(move || Some(Arc::clone(&refusing)));
-            egress.watching = Some(AbortOnDropHandle::new(tokio::spawn(watching)));
+            egress.watching.spawn(watching);
         }
         prepared.go().context("cannot start the program")
     }

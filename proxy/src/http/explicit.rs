@@ -85,7 +85,14 @@ pub async fn connect(
     session: &Arc<Session>,
     mut request: Request<Incoming>,
 ) -> Result<Response<Download>, Box<Refusal>> {
-    let named = connect_authority(&request);
+    let named = match connect_authority(&request) {
+        Err(TargetError::Differ(names)) if is_own(session, &names.then.1) => {
+            let authority = names.first.1;
+            let port = authority.port.ok_or(TargetError::Malformed);
+            port.map(|port| (authority, port))
+        }
+        named => named,
+    };
     let target = match &named {
         Ok((authority, port)) => Some((&authority.host, Some(*port))),
         Err(TargetError::Differ(names)) => Some((&names.first.1.host, names.first.1.port)),
@@ -172,6 +179,15 @@ async fn decide(
         }
         Verdict::Allow(_) => Ok(None),
     }
+}
+
+/// Whether a Host names the proxy itself, as the Host of a request to a proxy does in some clients (node's `http` by
+/// itself, tunnel-agent): whose target names its host is asked for that (RFC 9112, section 3.2.2).
+pub(crate) fn is_own(session: &Session, said: &Authority) -> bool {
+    let own = session.nominal();
+    matches!(session.aim(), Aim::Explicit(_))
+        && said.host == own.host
+        && said.port.is_none_or(|port| port == own.port)
 }
 
 /// `host:port` of the request target; a Host header must not say otherwise.

@@ -6,10 +6,11 @@ use bytes::Bytes;
 use gig_audit::{Event, VerdictWord};
 use gig_policy::DenyReason;
 use http::{Method, Request, Response, StatusCode, Version};
+use tokio::io::AsyncWriteExt as _;
 
 use super::lab::{
     ALLOW_API, Arrangement, Way,
-    client::{empty, full, get},
+    client::{empty, full, get, read_head},
     origin::{Origin, hello},
 };
 
@@ -182,6 +183,31 @@ async fn absolute_form_for_https_goes_on_by_tls_and_is_decided_as_https() {
     let https = ("https".to_owned(), Some(443));
     let http = ("http".to_owned(), Some(80));
     assert_eq!(recorded.collect::<Vec<_>>(), [https.clone(), http, https]);
+}
+
+/// As node's `http` does by itself, and tunnel-agent with it: the Host is that of the proxy.
+#[tokio::test]
+async fn a_host_that_names_the_proxy_itself_says_nothing() {
+    let clear = Origin::http(hello).await;
+    let lab = Arrangement::new(ALLOW_API)
+        .origin("api.test:80", &clear)
+        .lab();
+    for (line, host, answer) in [
+        ("CONNECT api.test:80", "127.0.0.1:8081", "HTTP/1.1 200"),
+        ("CONNECT api.test:80", "127.0.0.1", "HTTP/1.1 200"),
+        ("GET http://api.test/", "127.0.0.1:8081", "HTTP/1.1 200"),
+        ("GET http://api.test/", "127.0.0.1:81", "HTTP/1.1 421"),
+        ("CONNECT api.test:80", "other.test:80", "HTTP/1.1 421"),
+    ] {
+        let mut stream = lab.connect(Way::Explicit).await;
+        let request = format!("{line} HTTP/1.1\r\nHost: {host}\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let head = read_head(&mut stream).await;
+        assert!(head.starts_with(answer), "{line} {host}: {head}");
+    }
+    let seen = clear.seen.requests();
+    assert_eq!(seen.len(), 1);
+    assert_eq!(seen[0].headers["host"], "api.test");
 }
 
 #[tokio::test]

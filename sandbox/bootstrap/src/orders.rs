@@ -41,6 +41,8 @@ pub(crate) struct Orders {
     pub(crate) set_ids: bool,
     /// Whether standard input becomes the controlling terminal.
     pub(crate) controlling_terminal: bool,
+    /// Permissions that new files are not given (umask(2)).
+    pub(crate) file_mask: u32,
     /// Landlock rights that are refused everywhere; zero for no Landlock.
     pub(crate) landlock_fs: u64,
     /// Landlock scopes.
@@ -121,6 +123,7 @@ impl Orders {
         }
         out.push(u8::from(self.set_ids));
         out.push(u8::from(self.controlling_terminal));
+        out.extend_from_slice(&self.file_mask.to_le_bytes());
         out.extend_from_slice(&self.landlock_fs.to_le_bytes());
         out.extend_from_slice(&self.landlock_scoped.to_le_bytes());
         put_count(&mut out, self.masks.len());
@@ -162,6 +165,7 @@ impl Orders {
             network,
             set_ids: rest.flag()?,
             controlling_terminal: rest.flag()?,
+            file_mask: u32::from_le_bytes(rest.array()?),
             landlock_fs: u64::from_le_bytes(rest.array()?),
             landlock_scoped: u64::from_le_bytes(rest.array()?),
             masks: rest.masks()?,

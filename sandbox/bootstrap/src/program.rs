@@ -56,7 +56,7 @@ fn become_program(orders: &Orders) -> Result<std::convert::Infallible, Failure> 
         take_terminal().map_err(step("take its terminal"))?;
     }
     sys::close_on_exec_from(3).map_err(step("mark its descriptors"))?;
-    sys::file_mask(0o022);
+    sys::file_mask(orders.file_mask);
     let confined = |(what, errno): confine::Failed| step(what)(errno);
     confine::limits(orders).map_err(confined)?;
     confine::privileges(orders).map_err(confined)?;

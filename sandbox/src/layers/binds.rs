@@ -2,7 +2,7 @@
 //!
 //! Credential directories are never visible, even when a parent is shown: one
 //! that lies in a shown directory is covered, one that is shown itself is
-//! refused, by whatever link it is reached. So are the caller's own private
+//! refused, by whatever link or mount it is reached. So are the caller's own private
 //! paths. Unix sockets of the host are covered in what is shown around them, and
 //! shown where they are named. A home that is shown to be read is made of what it
 //! holds at the start. What appears in other folders after it is not covered; a
@@ -26,8 +26,9 @@ use crate::bootstrap::orders::Shown;
 use crate::facts;
 use crate::layers::mounts::{Mask, VettedBind};
 use crate::other_root::OtherRoot;
-use crate::spec::Bind;
+use crate::spec::{Bind, BindMode};
 
+mod aliases;
 mod hidden;
 mod home;
 mod places;
@@ -188,7 +189,7 @@ pub(crate) fn vet_root(
             });
         }
     }
-    let mut masks = masks(&root, hidden);
+    let mut masks = masks(&root, hidden, &[]);
     masks.retain(|mask| shows(&mask.below));
     Ok((root, masks))
 }
@@ -239,7 +240,13 @@ fn vet_one(bind: &Bind, hidden: &Hidden) -> Result<VettedBind, RefuseBindError> 
         });
     }
     let masks = if kind.is_dir() {
-        masks(&source, hidden)
+        let known = masks(&source, hidden, &[]);
+        let is_hidden = |path: &Path| known.iter().any(|mask| source.join(&mask.below) == *path);
+        let found = (hidden.sockets()).among(&source, bind.mode == BindMode::Ro, is_hidden);
+        match found.is_empty() {
+            true => known,
+            false => masks(&source, hidden, &found),
+        }
     } else {
         Vec::new()
     };
@@ -255,18 +262,20 @@ fn vet_one(bind: &Bind, hidden: &Hidden) -> Result<VettedBind, RefuseBindError> 
     })
 }
 
-/// What is hidden below a directory. One inside another is hidden with it, and not on its own: what keeps a
+/// What is hidden below a directory, and what was found in it besides. One inside another is hidden with it, and not on its own: what keeps a
 /// mask inside from being moved away would show the directory around it.
-fn masks(source: &Path, hidden: &Hidden) -> Vec<Mask> {
+fn masks(source: &Path, hidden: &Hidden, found: &[PathBuf]) -> Vec<Mask> {
     let mut masks: Vec<Mask> = Vec::new();
     let credentials = hidden.credentials(source);
     let mut paths: Vec<&PathBuf> = credentials
         .iter()
         .chain(hidden.private())
-        .chain(hidden.sockets())
+        .chain(&hidden.sockets().places)
+        .chain(found)
         .collect();
     // What is around comes first.
     paths.sort();
+    paths.dedup();
     for path in paths {
         let Ok(below) = path.strip_prefix(source) else {
             continue;

@@ -12,8 +12,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use super::places::{CREDENTIALS, DATABASE, HOLDERS, OF_THE_SYSTEM, SSH};
-use super::sockets;
+use super::aliases::Mounts;
+use super::places::{CREDENTIALS, DATABASE, HOLDERS, OF_THE_SYSTEM, RUNS, SSH};
+use super::sockets::Sockets;
 use crate::stamp::{Look, Moment, settled};
 
 /// Where accounts are listed, and where homes usually are.
@@ -24,15 +25,20 @@ const HOMES: &str = "/home";
 /// host has accounts, and a bound on the work.
 const MAX_CHILDREN: usize = 4096;
 
+/// Names that tell whether a folder is that of records.
+const MOST_NAMES: usize = 64;
+
 /// What must not be seen, found once per start.
 #[derive(Debug, Default)]
 pub(crate) struct Hidden {
     homes: Homes,
+    /// Looked at when they are first asked for.
+    mounts: OnceCell<Mounts>,
     private: BTreeSet<PathBuf>,
     /// What there is in the homes, looked for when it is first asked for.
     in_homes: OnceCell<BTreeSet<PathBuf>>,
     /// Unix sockets that are bound to a path, looked for when they are first asked for.
-    sockets: OnceCell<BTreeSet<PathBuf>>,
+    sockets: OnceCell<Sockets>,
 }
 
 #[derive(Debug, Default)]
@@ -52,8 +58,10 @@ impl Hidden {
             .iter()
             .filter_map(|path| fs::canonicalize(path).ok())
             .collect();
+        let mounts = Mounts::read();
         Self {
-            private,
+            private: mounts.all_names(private),
+            mounts: mounts.into(),
             ..Self::default()
         }
     }
@@ -68,19 +76,27 @@ impl Hidden {
         }
     }
 
-    /// gig's own, canonical.
+    fn all_names(&self, paths: BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
+        self.mounts.get_or_init(Mounts::read).all_names(paths)
+    }
+
+    /// gig's own, by every name.
     pub(super) fn private(&self) -> &BTreeSet<PathBuf> {
         &self.private
     }
 
-    /// The host's Unix sockets, canonical.
-    pub(super) fn sockets(&self) -> &BTreeSet<PathBuf> {
-        self.sockets.get_or_init(sockets::bound)
+    /// The host's Unix sockets, by every name where they are known by one.
+    pub(super) fn sockets(&self) -> &Sockets {
+        self.sockets.get_or_init(|| {
+            let mut sockets = Sockets::now();
+            sockets.places = self.all_names(std::mem::take(&mut sockets.places));
+            sockets
+        })
     }
 
-    /// Every home that exists, canonical.
+    /// Every home that exists, by every name.
     pub(super) fn homes(&self) -> BTreeSet<PathBuf> {
-        match &self.homes {
+        self.all_names(match &self.homes {
             Homes::Host => homes()
                 .iter()
                 .filter_map(|home| fs::canonicalize(home).ok())
@@ -88,10 +104,10 @@ impl Hidden {
                 .collect(),
             #[cfg(test)]
             Homes::Only(homes) => homes.clone(),
-        }
+        })
     }
 
-    /// Every credential path that exists and matters for `source`, canonical.
+    /// Every credential path that exists and matters for `source`, by every name.
     pub(super) fn credentials(&self, source: &Path) -> BTreeSet<PathBuf> {
         // A shown directory may be a home that no account lists, or hold some.
         let children = fs::read_dir(source)
@@ -112,7 +128,7 @@ impl Hidden {
             Homes::Only(homes) => homes.iter().flat_map(|home| in_home(home)).collect(),
         });
         let system = of_the_system();
-        in_homes.iter().cloned().chain(here).chain(system).collect()
+        self.all_names(in_homes.iter().cloned().chain(here).chain(system).collect())
     }
 }
 
@@ -250,11 +266,29 @@ fn in_home(home: &Path) -> impl Iterator<Item = PathBuf> {
         .filter_map(move |name| existing(&home.join(name)))
 }
 
-/// A folder in which a gig keeps its files, canonical: known by its database. The others in it come and go under
-/// other names, so it is hidden whole.
+/// A folder in which a gig keeps its files, canonical: known by its database, or by the records of its runs. The
+/// others in it come and go under other names, so it is hidden whole.
 pub(super) fn gigs(folder: &Path) -> Option<PathBuf> {
-    existing(&folder.join(DATABASE))?;
+    if existing(&folder.join(DATABASE)).is_none() && !has_records(&folder.join(RUNS)) {
+        return None;
+    }
     fs::canonicalize(folder).ok()
+}
+
+/// Whether the first of what lies there are called as records of runs are: `2026-11-21-` and an id.
+fn has_records(runs: &Path) -> bool {
+    let is_record = |name: &str| {
+        let stem = name.strip_suffix(".jsonl").unwrap_or_default();
+        let shape = |(at, octet): (usize, u8)| match at {
+            4 | 7 | 10 | 19 | 24 | 29 | 34 => octet == b'-',
+            _ => octet.is_ascii_hexdigit(),
+        };
+        stem.len() == 47 && stem.bytes().enumerate().all(shape)
+    };
+    let names = fs::read_dir(runs).into_iter().flatten().flatten();
+    names
+        .take(MOST_NAMES)
+        .any(|entry| entry.file_name().to_str().is_some_and(is_record))
 }
 
 /// Whatever of the system's own credentials exists, canonical.

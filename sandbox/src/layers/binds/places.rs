@@ -108,6 +108,8 @@ pub(super) const CREDENTIALS: [&str; 99] = [
 ];
 /// What a gig keeps wherever it keeps anything.
 pub(super) const DATABASE: &str = "gig.db";
+/// Where `gig run` keeps the records that no `--audit` names a file for.
+pub(super) const RUNS: &str = "audit/runs";
 /// The folder of pulled images in gig's data directory: a name of its own, so that another gig's is known too.
 /// Each image was verified when it was pulled, and is run as it lies there.
 pub const IMAGES: &str = "gig-images";

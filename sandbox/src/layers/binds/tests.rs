@@ -272,3 +272,40 @@ fn a_place_in_another_root_is_not_led_out_of_it() {
         assert!(!led_out(dest), "{dest}");
     }
 }
+
+#[test]
+fn the_folder_of_a_gig_that_has_records_alone_is_covered() {
+    let (_dir, home) = home();
+    let runs = home.join("project/audit/runs");
+    fs::create_dir_all(&runs).unwrap();
+    fs::write(runs.join("notes.jsonl"), "").unwrap();
+    let hidden = Hidden::of_homes(&[]);
+    let project = PathBuf::from("project");
+    assert!(!masked(&home, &hidden).contains(&project));
+    let record = "2026-11-21-01a1fe3e-133f-71de-b093-b20866f83eaf.jsonl";
+    fs::write(runs.join(record), "").unwrap();
+    assert!(masked(&home, &hidden).contains(&project));
+    let refused = vet(&[bind(&runs, "/work")], &hidden);
+    assert!(matches!(refused, Err(RefuseBindError::Credential { .. })));
+}
+
+#[test]
+fn sockets_by_another_name_and_fifos_to_be_read_are_covered() {
+    use rustix::fs::{FileType, mknodat};
+    let (_dir, home) = home();
+    let project = home.join("project");
+    let _listener = std::os::unix::net::UnixListener::bind(home.join("before")).unwrap();
+    fs::rename(home.join("before"), project.join("now")).unwrap();
+    mknodat(CWD, project.join("fifo"), FileType::Fifo, Mode::RWXU, 0).unwrap();
+    let hidden = Hidden::of_homes(&[]);
+    assert_eq!(masked(&project, &hidden), [PathBuf::from("now")]);
+    let mut read = bind(&project, "/work");
+    read.mode = BindMode::Ro;
+    let vetted = vet(&[read], &hidden).unwrap();
+    let found: Vec<_> = vetted[0]
+        .masks
+        .iter()
+        .map(|mask| mask.below.clone())
+        .collect();
+    assert_eq!(found, ["fifo", "now"].map(PathBuf::from));
+}

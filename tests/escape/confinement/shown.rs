@@ -1,0 +1,81 @@
+//! What the host shows a second time: by a mount of its own, by another name, by a pipe with one.
+
+use std::fs;
+
+use gig_tests::lab::{
+    Lab,
+    network::{Side, text},
+};
+
+const KEY: &str = "PRIVATE-KEY";
+
+#[test]
+fn credentials_are_hidden_whatever_mount_leads_to_them() {
+    let lab = Lab::new();
+    let home = lab.home();
+    fs::create_dir_all(home.join(".ssh")).expect("make a folder");
+    fs::write(home.join(".ssh/id_rsa"), KEY).expect("write a key");
+    let around = home.with_file_name("around");
+    let second = around.join("vol/second");
+    fs::create_dir_all(&second).expect("make a folder");
+    lab.network.run(
+        Side::Host,
+        &format!("mount --bind {} {}", text(&home), text(&second)),
+    );
+    for (mode, shown) in [("--ro", &around), ("--rw", &around), ("--ro", &second)] {
+        let bind = format!("{}:/shown", text(shown));
+        let run = lab
+            .gig()
+            .option([mode, &bind])
+            .sh("find /shown -name 'id_*' -exec cat {} + 2>&1; echo looked");
+        assert!(!run.text().contains(KEY), "{mode} {run}");
+        let _all = run.says("looked");
+    }
+}
+
+#[test]
+fn the_record_is_out_of_reach_whatever_mount_leads_to_it() {
+    let lab = Lab::new();
+    let folder = lab.home().join("work");
+    let second = lab.home().join("second");
+    for made in [&folder, &second] {
+        fs::create_dir_all(made).expect("make a folder");
+        let user = lab.user();
+        std::os::unix::fs::chown(made, Some(user.uid), Some(user.gid)).expect("give it away");
+    }
+    lab.network.run(
+        Side::Host,
+        &format!("mount --bind {} {}", text(&folder), text(&second)),
+    );
+    let bind = format!("{}:/shown", text(&second));
+    let run = lab
+        .gig()
+        .option(["--rw", &bind])
+        .recording_to(&folder.join("audit"))
+        .sh(": > /shown/audit; echo FORGED > /shown/audit; rm -f /shown/audit; true");
+    let begun = run.audit.of(gig_audit::Event::SandboxStart).count();
+    assert_eq!(begun, 1, "{run}");
+}
+
+#[test]
+fn a_pipe_with_a_name_takes_nothing_where_it_is_shown_to_be_read() {
+    let lab = Lab::new();
+    let folder = lab.home().join("work");
+    fs::create_dir_all(&folder).expect("make a folder");
+    let (fifo, got) = (text(&folder.join("fifo")), text(&folder.join("got")));
+    lab.network.run(
+        Side::Host,
+        &format!("mkfifo -m 666 {fifo} && (timeout 20 cat {fifo} >{got} 2>/dev/null </dev/null &)"),
+    );
+    let bind = format!("{}:/shown", text(&folder));
+    let run = lab
+        .gig()
+        .option(["--ro", &bind])
+        .sh("timeout 2 sh -c 'echo leaked >/shown/fifo'; echo tried");
+    let _all = run.says("tried");
+    assert!(
+        !fs::read_to_string(&got)
+            .unwrap_or_default()
+            .contains("leaked")
+    );
+}
