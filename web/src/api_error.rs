@@ -216,6 +216,7 @@ impl From<ChangeError> for Problem {
             ChangeError::TwoPeople(_) => (StatusCode::CONFLICT, "two_person_rule"),
             ChangeError::Outdated { .. } => (StatusCode::CONFLICT, "stale"),
             ChangeError::Decided { .. } => (StatusCode::CONFLICT, "decided"),
+            ChangeError::Unheard { .. } => (StatusCode::GONE, "unheard"),
             ChangeError::Setup => (StatusCode::FORBIDDEN, "set_up_link"),
             ChangeError::NotRecorded(_) => return Self::not_recorded(&error),
             ChangeError::Store(_) => return Self::store(error),

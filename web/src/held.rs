@@ -149,6 +149,7 @@ impl HeldDesk {
             facts,
             created,
             expires,
+            lost: false,
         });
         drop(inner);
         self.shared.bell.notify_one();

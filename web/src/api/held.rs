@@ -58,6 +58,8 @@ pub(crate) struct HeldView {
     pub(crate) since: String,
     /// Then it is denied.
     pub(crate) until: String,
+    /// The gig that had it does not say any more that it lives: an answer is refused, as nobody would hear it.
+    pub(crate) lost: bool,
 }
 
 /// A destination that was denied, and of which nobody has decided.
@@ -198,6 +200,7 @@ impl From<HeldRow> for HeldView {
             reason,
             since: time(row.created),
             until: time(row.expires),
+            lost: row.lost,
         }
     }
 }
@@ -262,7 +265,8 @@ pub(crate) async fn list(
     params(("Gig-Profile" = Option<String>, Header, description = "of whom, where a token acts for others: its scopes \
         name `profiles:act`")),
     responses((status = 200, body = PolicyView), (status = 202, body = ProposalView), (status = 204),
-              (status = 403, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem)))]
+              (status = 403, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem),
+              (status = 410, body = Problem)))]
 pub(crate) async fn allow(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -283,7 +287,7 @@ pub(crate) async fn allow(
 #[utoipa::path(post, path = "/api/v1/held/{id}/deny", tag = "approvals",
     params(("Gig-Profile" = Option<String>, Header, description = "of whom, where a token acts for others: its scopes \
         name `profiles:act`")),
-    responses((status = 204), (status = 404, body = Problem)))]
+    responses((status = 204), (status = 404, body = Problem), (status = 410, body = Problem)))]
 pub(crate) async fn deny(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -188,8 +188,8 @@ pub(crate) async fn answer(
             Saved::Version(_) => Ok(to("/approvals")),
         },
         Ok(Answered::Once) => Ok(to("/approvals")),
-        // Its time was over, or somebody else was faster.
-        Err(problem) if matches!(problem.status().as_u16(), 404 | 409 | 412) => {
+        // Its time was over, somebody else was faster, or nobody is there to hear it.
+        Err(problem) if matches!(problem.status().as_u16(), 404 | 409 | 410 | 412) => {
             overview(&app, &caller, None, Some(problem)).await
         }
         Err(problem) => Err(problem.into()),
@@ -242,7 +242,8 @@ pub(super) async fn waiting(app: &App, caller: &Caller) -> Result<usize, Problem
     }
     let found = app.ask(|store| store.proposals(true, None, MOST)).await?;
     let held = held(app, caller, &Sight::deciding(caller)).await?;
-    Ok(found.len() + held.len())
+    let held = held.iter().filter(|one| !one.lost).count();
+    Ok(found.len() + held)
 }
 
 async fn overview(

@@ -116,6 +116,15 @@ pub enum ChangeError {
     /// A code that is none, or was used.
     #[error("the code is not right, or was used already: wait for the next one")]
     Code,
+    /// Who should hear what is said is there no more.
+    #[error(
+        "request {id} waits no more: the gig that had it has not said for some seconds that it lives, so nobody would \
+         hear this; nothing was answered, and the request has ended unless that gig comes back"
+    )]
+    Unheard {
+        /// Which request.
+        id: String,
+    },
     /// What the two-person rule forbids one person.
     #[error("two-person rule: {0}")]
     TwoPeople(&'static str),

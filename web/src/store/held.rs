@@ -1,8 +1,9 @@
 //! Requests that wait for a person, as all nodes see them.
 //!
 //! A row is there for as long as some node's proxy has the request. Whoever decides writes a word into it, in
-//! one transaction with its record; the node reads it and takes the row away. What a process left behind that
-//! was killed is over when its time is.
+//! one transaction with its record; the node reads it and takes the row away. While it waits the node says every
+//! other second that it does: what a process left behind that was killed takes no word, which nobody would hear, and is
+//! over when its time is.
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -60,6 +61,8 @@ pub struct HeldRow {
     pub created: Timestamp,
     /// Until when.
     pub expires: Timestamp,
+    /// Its process does not say any more that it has it: a word would be heard by nobody.
+    pub lost: bool,
 }
 
 /// What somebody said of one.
@@ -102,9 +105,10 @@ pub fn shortened(text: &str, most: usize) -> String {
 
 /// Those that nobody has decided on.
 pub(super) fn waiting(db: &Transaction<'_>, now: Timestamp) -> Result<Vec<HeldRow>, DatabaseError> {
-    let sql = "SELECT id, node, facts, created, expires FROM held
+    let sql =
+        "SELECT id, node, facts, created, expires, seen < (SELECT now FROM clock) - ?2 FROM held
                WHERE expires > ?1 AND word IS NULL ORDER BY created, id LIMIT 1000";
-    db.query_all(sql, [now.as_second()], row)
+    db.query_all(sql, (now.as_second(), LOST_AFTER), row)
 }
 
 /// Puts them there.
@@ -115,8 +119,8 @@ pub(super) fn put(db: &Transaction<'_>, held: &[HeldRow]) -> Result<(), Database
         let facts = serde_json::to_string(&one.facts);
         let facts = facts.map_err(|error| DatabaseError::Failed(error.into()))?;
         // Asked a second time where a connection was lost over the answer.
-        let sql = "INSERT INTO held (id, node, facts, created, expires) VALUES (?1, ?2, ?3, ?4, ?5)
-                   ON CONFLICT DO NOTHING";
+        let sql = "INSERT INTO held (id, node, facts, created, expires, seen)
+                   SELECT ?1, ?2, ?3, ?4, ?5, now FROM clock WHERE true ON CONFLICT DO NOTHING";
         let times = (one.created.as_second(), one.expires.as_second());
         db.execute(sql, (&one.id, &one.node, facts, times.0, times.1))?;
     }
@@ -131,8 +135,14 @@ pub(super) fn end(db: &Transaction<'_>, ids: &[String]) -> Result<(), DatabaseEr
     Ok(())
 }
 
-/// What was said of those of one node.
+/// What was said of those of one node, which says by asking that it has them.
 pub(super) fn words(db: &Transaction<'_>, node: &str) -> Result<Vec<HeldWord>, DatabaseError> {
+    let sql = "SELECT count(*) FROM held WHERE node = ?1 AND seen < (SELECT now FROM clock) - ?2";
+    let unsaid: i64 = db.query_row(sql, (node, SAID_EVERY), |row| row.get(0))?;
+    if unsaid > 0 {
+        let sql = "UPDATE held SET seen = (SELECT now FROM clock) WHERE node = ?1";
+        db.execute(sql, [node])?;
+    }
     let sql = "SELECT id, word, word_by FROM held WHERE node = ?1 AND word IS NOT NULL";
     db.query_all(sql, [node], |row| {
         let word: String = row.get(1)?;
@@ -144,7 +154,7 @@ pub(super) fn words(db: &Transaction<'_>, node: &str) -> Result<Vec<HeldWord>, D
     })
 }
 
-/// Says something of one that waits; nobody says twice. Under the two-person rule nobody lets pass whom it
+/// Says something of one that waits; nobody says twice, and nobody of what no node has any more. Under the two-person rule nobody lets pass whom it
 /// does not take for a person who may approve, and nobody what they run or had started themselves.
 pub(super) fn answer(db: &Transaction<'_>, id: &str, allow: bool, actor: &Actor) -> Outcome {
     if allow && proposals::rule_is_on(db)? {
@@ -160,6 +170,9 @@ pub(super) fn answer(db: &Transaction<'_>, id: &str, allow: bool, actor: &Actor)
             ));
         }
     }
+    if one(db, id)?.is_some_and(|found| found.lost && found.expires > actor.at) {
+        return Err(Refused::Change(ChangeError::Unheard { id: id.to_owned() }));
+    }
     let sql = "UPDATE held SET word = ?2, word_by = ?3
                WHERE id = ?1 AND word IS NULL AND expires > ?4";
     let word = if allow { ALLOW } else { "deny" };
@@ -169,10 +182,16 @@ pub(super) fn answer(db: &Transaction<'_>, id: &str, allow: bool, actor: &Actor)
     }
 }
 
+fn one(db: &Transaction<'_>, id: &str) -> Result<Option<HeldRow>, DatabaseError> {
+    let sql =
+        "SELECT id, node, facts, created, expires, seen < (SELECT now FROM clock) - ?2 FROM held
+               WHERE id = ?1 AND word IS NULL";
+    db.query_row(sql, (id, LOST_AFTER), row).optional()
+}
+
 /// Whether what waits runs for this person, or was started by them, by whichever of their accounts.
 fn is_for(db: &Transaction<'_>, id: &str, person: &str) -> Result<bool, DatabaseError> {
-    let sql = "SELECT id, node, facts, created, expires FROM held WHERE id = ?1";
-    let Some(found) = db.query_row(sql, [id], row).optional()? else {
+    let Some(found) = one(db, id)? else {
         return Ok(false);
     };
     let HeldFacts {
@@ -202,6 +221,8 @@ fn row(row: &Row) -> Result<HeldRow, DatabaseError> {
         facts: facts.map_err(|error| unreadable(2, error.to_string()))?,
         created: time(3)?,
         expires: time(4)?,
+        // A gig of before says nothing of it.
+        lost: row.get::<Option<bool>>(5)?.unwrap_or_default(),
     })
 }
 
@@ -210,5 +231,9 @@ const ALLOW: &str = "allow";
 const LONGEST_PATH: usize = 120;
 /// Longer than any that is registered (RFC 9110 §16.1).
 const LONGEST_METHOD: usize = 24;
+/// How often a process says that it has them, in seconds.
+const SAID_EVERY: i64 = 1;
+/// One that has not said so for longer has them no more: five words are missing.
+const LOST_AFTER: i64 = 10;
 /// Whoever waited that long ago waits no more, whatever two clocks say.
 const LONG_OVER: SignedDuration = SignedDuration::from_mins(10);

@@ -44,6 +44,7 @@ fn row(lab: &Lab, id: &str) -> HeldRow {
         },
         created,
         expires: created + jiff::SignedDuration::from_mins(5),
+        lost: false,
     };
     let rows = std::slice::from_ref(&row);
     lab.app.store.put_held(rows).unwrap();

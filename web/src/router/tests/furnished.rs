@@ -335,6 +335,7 @@ fn put_held(lab: &Lab, id: &str, (sandbox, profile): (&str, &str), path: Option<
         },
         created,
         expires: created + SignedDuration::from_mins(5),
+        lost: false,
     };
     lab.store.put_held(&[row]).unwrap();
 }

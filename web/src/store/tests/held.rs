@@ -6,6 +6,8 @@ use super::{
     two_person::{by, decide, make, proposed, ruled, two_people},
 };
 
+mod unheard;
+
 on_both! {
     a_floor_is_set_listed_recorded_and_keeps_its_policy,
     under_the_two_person_rule_a_floor_waits,
@@ -392,6 +394,7 @@ fn waits(id: &str, node: &str, until: i64) -> HeldRow {
         },
         created: at(0),
         expires: at(until),
+        lost: false,
     }
 }
 

@@ -26,6 +26,7 @@ fn row(path: &str) -> HeldRow {
         },
         created: at(0),
         expires: at(30),
+        lost: false,
     }
 }
 

@@ -55,6 +55,7 @@ fn lab(ids: &[&str]) -> Lab {
         },
         created,
         expires: created + SignedDuration::from_mins(5),
+        lost: false,
     };
     let rows: Vec<_> = ids.iter().map(row).collect();
     lab.app.store.put_held(&rows).unwrap();

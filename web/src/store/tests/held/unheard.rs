@@ -1,0 +1,60 @@
+//! What waits in a gig that is no more takes no answer, on both databases.
+
+use super::{
+    super::super::{
+        tables::{DatabaseError, Tables, Transaction},
+        *,
+    },
+    actor, at, said, waits,
+};
+
+on_both! {
+    what_a_killed_gig_left_waiting_takes_no_word,
+}
+
+fn what_a_killed_gig_left_waiting_takes_no_word(store: &impl Tables) {
+    let aged = |seconds: i64| {
+        let age = |db: &Transaction<'_>| -> Result<(), DatabaseError> {
+            let sql = "UPDATE held SET seen = seen - ?1";
+            db.execute(sql, [seconds]).map(drop)
+        };
+        store.read(age).unwrap();
+    };
+    let is_lost = || {
+        let held = store.held(at(1)).unwrap();
+        held.iter().map(|one| one.lost).collect::<Vec<_>>()
+    };
+    store
+        .put_held(&[waits("a", "one", 30), waits("b", "two", 30)])
+        .unwrap();
+    // One of the two asks on what was said.
+    for _ in 0..5 {
+        aged(5);
+        store.words_for("one").unwrap();
+    }
+    assert_eq!(is_lost(), [false, true]);
+    for allow in [true, false] {
+        let change = Change::AnswerHeld {
+            id: "b".to_owned(),
+            allow,
+            what: "GET x".to_owned(),
+        };
+        let recorded = std::cell::Cell::new(false);
+        let refused = store.apply(&change, &actor(1), &|_| {
+            recorded.set(true);
+            Ok(())
+        });
+        assert!(
+            matches!(refused, Err(ChangeError::Unheard { .. })),
+            "{refused:?}"
+        );
+        assert!(!recorded.get(), "nothing was allowed, so nothing says so");
+    }
+    assert!(store.words_for("two").unwrap().is_empty());
+    // It comes back, from a pause that was longer than most.
+    assert_eq!(is_lost(), [false, false]);
+    for (id, node) in [("a", "one"), ("b", "two")] {
+        said(store, id, true, 2).unwrap();
+        assert_eq!(store.words_for(node).unwrap().len(), 1);
+    }
+}
