@@ -14,6 +14,7 @@ pub(crate) mod index;
 pub(crate) mod posting;
 pub(crate) mod term;
 pub(crate) mod walk;
+pub(crate) mod whole;
 
 pub use filter::Filter;
 

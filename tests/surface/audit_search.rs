@@ -56,6 +56,7 @@ fn request(n: u64, host: &str, denied: bool) -> Entry {
     let mut entry = Entry::new(Event::Request);
     entry.conn = Some(n);
     entry.request = Some(format!("r-{n}").into());
+    entry.src = Some(([10, 200, 0, u8::try_from(n).unwrap()], 40_000).into());
     entry.host = Some(host.into());
     entry.method = Some("GET".into());
     entry.path = Some(format!("/item/{n}").into());
@@ -118,6 +119,10 @@ fn a_file_and_a_database_are_searched_alike() {
             "{name}"
         );
         assert_eq!(search(&["--text", "item 12"]), [12], "{name}");
+        assert_eq!(search(&["--src", "10.200.0.7"]), [7], "{name}");
+        assert_eq!(search(&["--text", "item 10.200.0.8"]), [8], "{name}");
+        let port = gig(&["audit", "search", name, "--src", "10.200.0.7:80"]);
+        assert!(port.errors.contains("without a port"), "{port:?}");
         assert_eq!(
             search(&["--since", "1h", "--limit", "2"]),
             [30, 29],

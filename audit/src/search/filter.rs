@@ -6,7 +6,10 @@
 use gig_policy::Host;
 use memchr::memmem;
 
-use super::term::{Field, domains_above, telling_events, term, words_in, words_of};
+use super::{
+    term::{Field, domains_above, telling_events, term, words_in, words_of},
+    whole,
+};
 use crate::{
     alarm::{ALARMS, is_alarm},
     row::Row,
@@ -50,7 +53,10 @@ pub struct Filter {
     pub conn: Vec<String>,
     /// Requests.
     pub request: Vec<String>,
-    /// Words that must all be in the record's texts.
+    /// Addresses that something came from, without the port, as [`source`] has them.
+    pub src: Vec<String>,
+    /// Words that must all be in the record's texts; the id of a request or sandbox and an address that something came
+    /// from are one, too.
     pub text: Vec<String>,
     /// Alarms alone.
     pub alarm: bool,
@@ -78,6 +84,7 @@ impl Filter {
             secret,
             conn,
             request,
+            src,
             text,
             alarm,
         } = self;
@@ -99,24 +106,23 @@ impl Filter {
             && wanted(request, row.request.as_ref())
             && conn_is()
             && (secret.is_empty() || row.secrets.iter().any(|name| secret.contains(name)))
+            && (src.is_empty() || came_from(src, row))
             && (status.is_empty() || row.status.is_some_and(|code| has_status(status, code)))
             && (host.is_empty() || row.host.as_ref().is_some_and(|name| has_host(host, name)))
             && (!alarm || is_alarm(&row.event, row.verdict.as_deref() == Some("deny")))
             && (text.is_empty() || has_words(text, row))
     }
 
-    /// Terms that a matching record has: of each group one at least.
-    pub(crate) fn groups(&self) -> Vec<Vec<i64>> {
-        self.groups_beside(&[])
-    }
-
-    /// The same of a block whose index does not know the words of `deed` and `subject`: records that have either are
-    /// all looked at.
-    pub(crate) fn older_groups(&self) -> Vec<Vec<i64>> {
-        self.groups_beside(&telling_events())
-    }
-
-    fn groups_beside(&self, words_or: &[i64]) -> Vec<Vec<i64>> {
+    /// Terms that a matching record has, of each group one at least, in a block whose index knows this much. What it does
+    /// not know is no reason to miss a record: those with `deed` or `subject` are all looked at for words, and whatever
+    /// came from somewhere for its address. Words alone do not make that much be read: by them what came from an address
+    /// is found as far as the index knows it.
+    pub(crate) fn groups(&self, known: Known) -> Vec<Vec<i64>> {
+        let words_or = match known {
+            Known::Old => telling_events(),
+            Known::Deeds | Known::All => Vec::new(),
+        };
+        let sources = Some(&self.src).filter(|_| known == Known::All);
         let lists = [
             (Field::Event, &self.event),
             (Field::Verdict, &self.verdict),
@@ -143,8 +149,14 @@ impl Filter {
                 .map(|status| status_term(status))
                 .collect(),
         );
-        let words = self.text.iter().flat_map(|text| words_in(text));
-        groups.extend(words.map(|word| [&[term(Field::Word, &word)], words_or].concat()));
+        let sources = sources.into_iter().flatten();
+        let sources = sources.filter_map(|text| whole::source(text));
+        groups.push(sources.map(whole::source_term).collect());
+        for whole in self.text.iter().flat_map(|text| whole::wholes(text)) {
+            let named = [&whole::terms(whole)[..], &words_or].concat();
+            let words = words_in(whole);
+            groups.extend(words.map(|word| [&[term(Field::Word, &word)], &named[..]].concat()));
+        }
         if self.alarm {
             let events = ALARMS.iter();
             groups.push(
@@ -193,8 +205,24 @@ impl Filter {
             let each = self.conn.iter().map(|conn| format!("\"conn\":{conn},"));
             groups.push(each.map(needle).collect());
         }
+        let sources = self.src.iter().filter_map(|text| whole::source(text));
+        let sources: Vec<_> = sources.flat_map(whole::source_needles).collect();
+        if !sources.is_empty() {
+            groups.push(sources.into_iter().map(needle).collect());
+        }
         Needles(groups)
     }
+}
+
+/// How much the index of a block knows, which is as much as the gig did that made it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Known {
+    /// Neither of these.
+    Old,
+    /// The words of `deed` and `subject`.
+    Deeds,
+    /// Those, and from where something came.
+    All,
 }
 
 /// Quick tests of lines that are not read yet.
@@ -262,6 +290,18 @@ pub fn host(text: &str) -> Result<String, &'static str> {
     Ok(text.to_owned())
 }
 
+/// An address that something came from, as people ask for it and as it is looked for: without its port.
+///
+/// # Errors
+/// For what is none.
+pub fn source(text: &str) -> Result<String, &'static str> {
+    let found = whole::source(text).ok_or(NO_SOURCE)?;
+    Ok(found.to_string())
+}
+
+const NO_SOURCE: &str =
+    "an address that something came from is written as 10.200.0.2 or 2001:db8::1, without a port";
+
 const HOSTS: &str = "a host is written as api.example.com, or *.example.com for all below: without scheme, port or path";
 
 /// A status as people ask for it, as it is kept: `403`, `4xx`, without leading zeros; `None` for what is none.
@@ -293,8 +333,15 @@ fn status_term(status: &str) -> i64 {
     }
 }
 
+fn came_from(wanted: &[String], row: &Row) -> bool {
+    let from = whole::source_of(row);
+    from.is_some() && wanted.iter().any(|wanted| whole::source(wanted) == from)
+}
+
 fn has_words(wanted: &[String], row: &Row) -> bool {
-    let mut missing: Vec<String> = wanted.iter().flat_map(|text| words_in(text)).collect();
+    let wholes = wanted.iter().flat_map(|text| whole::wholes(text));
+    let wholes = wholes.filter(|whole| !whole::names(whole, row));
+    let mut missing: Vec<String> = wholes.flat_map(words_in).collect();
     words_of(row, |word| missing.retain(|wanted| wanted != word));
     missing.is_empty()
 }

@@ -4,7 +4,7 @@ use crate::{
     row::{ReadRowError, Row},
     search::{
         posting,
-        term::{terms_of, told},
+        term::{sourced, terms_of, told},
     },
 };
 
@@ -38,6 +38,9 @@ pub(crate) fn index(lines: &[(u16, String)]) -> Result<Option<BlockTerms>, ReadR
     }
     // Where nothing is to be told, that is known, too.
     let told = told();
+    if let Some((first, _)) = lines.first() {
+        pairs.push((sourced(), *first));
+    }
     if let Some((first, _)) = lines.first()
         && !pairs.iter().any(|(term, _)| *term == told)
     {

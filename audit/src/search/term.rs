@@ -5,6 +5,7 @@
 //! counts, so that a collision costs a look and never a wrong answer. The numbers are kept in
 //! databases: neither the letters nor the hash may change without a new index.
 
+use super::whole;
 use crate::{event::Event, row::Row};
 
 /// A field that can be asked for by its whole value.
@@ -30,6 +31,8 @@ pub(crate) enum Field {
     StatusClass,
     Secret,
     Word,
+    /// An address that something came from.
+    Source,
     /// Of a block: its records are found by the words of `deed` and `subject`.
     Told,
 }
@@ -55,6 +58,7 @@ impl Field {
             Self::StatusClass => b'l',
             Self::Secret => b'k',
             Self::Word => b'w',
+            Self::Source => b'a',
             Self::Told => b'g',
         }
     }
@@ -74,6 +78,12 @@ pub(crate) fn term(field: Field, value: &str) -> i64 {
 /// first. One that was indexed by an older gig does not.
 pub(crate) fn told() -> i64 {
     term(Field::Told, "")
+}
+
+/// What a block has whose index knows from where something came: at its first record. It knows all that a block with
+/// [`told`] does.
+pub(crate) fn sourced() -> i64 {
+    term(Field::Told, "src")
 }
 
 /// Events whose records have a `deed` or a `subject`, as terms.
@@ -112,6 +122,7 @@ pub(crate) fn terms_of(row: &Row, found: &mut Vec<i64>) {
         found.push(term(Field::Status, &status.to_string()));
         found.push(term(Field::StatusClass, &(status / 100).to_string()));
     }
+    found.extend(whole::source_of(row).map(whole::source_term));
     found.extend(row.secrets.iter().map(|name| term(Field::Secret, name)));
     if row.deed.is_some() || row.subject.is_some() {
         found.push(told());

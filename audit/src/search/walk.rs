@@ -7,9 +7,9 @@ use std::{collections::VecDeque, ops::RangeInclusive};
 
 use super::{
     Found, Marks, Page, Position, Query,
-    filter::Needles,
+    filter::{Known, Needles},
     posting::{BLOCK, Places},
-    term::told,
+    term::{sourced, told},
 };
 use crate::{chain::Head, log::ReadLogError, row::Row, store::StoreError};
 
@@ -118,8 +118,6 @@ pub(crate) fn search(
         stop,
         query,
         needles: query.filter.needles(),
-        groups: query.filter.groups(),
-        older_groups: query.filter.older_groups(),
     };
     let mut walks = Vec::new();
     for chain in shelf.chains()? {
@@ -151,40 +149,66 @@ pub(crate) fn search(
 struct Plan<'a> {
     stop: &'a dyn Fn() -> bool,
     query: &'a Query,
-    groups: Vec<Vec<i64>>,
-    /// Of blocks that an older gig indexed.
-    older_groups: Vec<Vec<i64>>,
     needles: Needles,
 }
 
 impl Plan<'_> {
-    /// For each block, newest first, the places to look at. An index was made by the gig of its day: where that knew fewer
-    /// words more is looked at, so that nothing is missed. Blocks are indexed in order and gigs grow newer: where the
-    /// oldest of some knows them all, so do the others.
+    /// For each block, newest first, the places to look at. An index was made by the gig of its day: where that knew less
+    /// more is looked at, so that nothing is missed.
     fn meet(&self, shelf: &mut impl Shelf, blocks: &[i64]) -> Result<Vec<Places>, StoreError> {
-        if self.query.filter.text.is_empty() {
-            return shelf.meet(blocks, &self.groups);
-        }
-        let told = [vec![told()]];
-        let oldest = blocks.get(blocks.len().saturating_sub(1)..);
-        let oldest = shelf.meet(oldest.unwrap_or_default(), &told)?;
-        if oldest.iter().all(|places| !places.is_empty()) {
-            return shelf.meet(blocks, &self.groups);
-        }
-        let told = shelf.meet(blocks, &told)?;
-        let is_older = |place: usize| told.get(place).is_none_or(Places::is_empty);
-        let of = |older: bool| {
-            let some = blocks.iter().enumerate();
-            let some = some.filter(|(place, _)| is_older(*place) == older);
-            some.map(|(_, block)| *block).collect::<Vec<_>>()
-        };
-        let mut met = shelf.meet(&of(false), &self.groups)?.into_iter();
-        let mut older = shelf.meet(&of(true), &self.older_groups)?.into_iter();
-        let in_order = (0..blocks.len()).filter_map(|place| match is_older(place) {
-            true => older.next(),
-            false => met.next(),
+        let filter = &self.query.filter;
+        let knows = self.known(shelf, blocks)?;
+        let mut met = [Known::Old, Known::Deeds, Known::All].map(|known| {
+            let some = blocks.iter().zip(&knows);
+            let some = some.filter(|(_, knows)| **knows == known);
+            let some: Vec<i64> = some.map(|(block, _)| *block).collect();
+            match some.is_empty() {
+                true => Ok(Vec::new().into_iter()),
+                false => shelf.meet(&some, &filter.groups(known)).map(Vec::into_iter),
+            }
         });
-        Ok(in_order.collect())
+        let mut places = Vec::with_capacity(blocks.len());
+        for knows in knows {
+            let [old, deeds, all] = &mut met;
+            let of = match knows {
+                Known::Old => old,
+                Known::Deeds => deeds,
+                Known::All => all,
+            };
+            match of {
+                Ok(of) => places.extend(of.next()),
+                Err(_) => break,
+            }
+        }
+        for one in met {
+            one?;
+        }
+        Ok(places)
+    }
+
+    /// How much the index of each block knows of what is asked for. Blocks are indexed in order and gigs grow newer:
+    /// where the oldest of some knows it, so do the others.
+    fn known(&self, shelf: &mut impl Shelf, blocks: &[i64]) -> Result<Vec<Known>, StoreError> {
+        let filter = &self.query.filter;
+        let enough = match (filter.src.is_empty(), filter.text.is_empty()) {
+            (true, true) => return Ok(vec![Known::All; blocks.len()]),
+            (true, false) => [vec![told()]],
+            (false, _) => [vec![sourced()]],
+        };
+        let oldest = blocks.get(blocks.len().saturating_sub(1)..);
+        let oldest = shelf.meet(oldest.unwrap_or_default(), &enough)?;
+        if oldest.iter().all(|places| !places.is_empty()) {
+            return Ok(vec![Known::All; blocks.len()]);
+        }
+        let told = shelf.meet(blocks, &[vec![told()]])?;
+        let sourced = shelf.meet(blocks, &[vec![sourced()]])?;
+        let has = |all: &[Places], place: usize| all.get(place).is_some_and(|one| !one.is_empty());
+        let known = |place| match (has(&told, place), has(&sourced, place)) {
+            (_, true) => Known::All,
+            (true, false) => Known::Deeds,
+            (false, false) => Known::Old,
+        };
+        Ok((0..blocks.len()).map(known).collect())
     }
 }
 

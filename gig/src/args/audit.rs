@@ -226,7 +226,10 @@ pub(crate) struct FilterArgs {
     /// Everything of one request
     #[arg(long, value_name = "ID")]
     pub(crate) request: Vec<String>,
-    /// Words that must all be in the record's texts (host, path, rule, deed, subject, findings …)
+    /// Address that something came from, without its port
+    #[arg(long, value_name = "ADDRESS", value_parser = gig_audit::search::filter::source)]
+    pub(crate) src: Vec<String>,
+    /// Words that must all be in the record: an id, an address it came from, or of its texts (host, path, rule, deed, subject, findings …)
     #[arg(long, value_name = "WORDS", value_parser = words)]
     pub(crate) text: Vec<String>,
 }

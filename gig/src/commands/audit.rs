@@ -86,6 +86,7 @@ fn filter(args: FilterArgs) -> Filter {
         secret: args.secret,
         conn: args.conn.iter().map(u64::to_string).collect(),
         request: args.request,
+        src: args.src,
         text: args.text,
     }
 }

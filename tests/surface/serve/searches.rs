@@ -96,7 +96,7 @@ fn what_is_no_search_is_not_kept_and_there_are_only_so_many() {
 fn another_filter_keeps_those_that_a_link_set() {
     let appliance = Appliance::start();
     let cookie = appliance.first_admin();
-    let asked = "/audit?request=r-1&conn=3&sandbox=s-1&method=GET&status=4xx";
+    let asked = "/audit?request=r-1&conn=3&sandbox=s-1&method=GET&status=4xx&src=10.200.0.2";
     let page = Ask::new("GET", asked).cookie(&cookie).send(&appliance);
     assert_eq!(page.status, 200, "{page:?}");
     for (name, value) in [
@@ -105,6 +105,7 @@ fn another_filter_keeps_those_that_a_link_set() {
         ("sandbox", "s-1"),
         ("method", "GET"),
         ("status", "4xx"),
+        ("src", "10.200.0.2"),
     ] {
         let field = format!("name=\"{name}\" value=\"{value}\"");
         assert!(page.body.contains(&field), "{field}: {}", page.body);

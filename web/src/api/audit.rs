@@ -86,7 +86,10 @@ pub(crate) struct AuditAsked {
     /// A connection: a number, of one sandbox.
     #[serde(default)]
     pub(crate) conn: String,
-    /// Words that must all be there.
+    /// An address that something came from, without its port.
+    #[serde(default)]
+    pub(crate) src: String,
+    /// Words that must all be there: of texts, ids of requests and sandboxes, addresses that something came from.
     #[serde(default)]
     pub(crate) text: String,
     /// Where the page before ended.
@@ -142,6 +145,7 @@ impl AuditAsked {
                 secret: one(&self.secret),
                 request: one(&self.request),
                 conn: one(&self.conn),
+                src: source(&self.src)?,
                 text: words(&self.text)?,
             },
             before,
@@ -172,6 +176,15 @@ fn host(text: &str) -> Result<Vec<String>, Problem> {
     }
     let host = gig_audit::search::filter::host(text).map_err(Problem::invalid)?;
     Ok(vec![host])
+}
+
+fn source(text: &str) -> Result<Vec<String>, Problem> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Ok(Vec::new());
+    }
+    let source = gig_audit::search::filter::source(text).map_err(Problem::invalid)?;
+    Ok(vec![source])
 }
 
 /// Signs alone would find everything.

@@ -350,6 +350,7 @@ pub(crate) fn query(asked: &AuditAsked, cursor: &str) -> String {
         ("secret", &asked.secret),
         ("request", &asked.request),
         ("conn", &asked.conn),
+        ("src", &asked.src),
         ("text", &asked.text),
         ("cursor", cursor),
     ];

@@ -103,7 +103,7 @@ proptest! {
         if class { filter.status = vec!["2xx".into()]; }
         let mut terms = Vec::new();
         terms_of(&row, &mut terms);
-        let groups = filter.groups();
+        let groups = filter.groups(Known::All);
         let proposed = groups.iter().all(|group| group.iter().any(|term| terms.contains(term)));
         if filter.matches(&row) {
             prop_assert!(proposed);
@@ -132,7 +132,7 @@ fn an_alarm_is_what_people_are_called_for() {
     assert!(!alarms.matches(&of("request", Some("deny"))));
     assert!(alarms.needles().may_match(b"{\"event\":\"audit.gap\"}"));
     assert!(!alarms.needles().may_match(b"{\"event\":\"request\"}"));
-    assert_eq!(alarms.groups().len(), 1);
+    assert_eq!(alarms.groups(Known::All).len(), 1);
 }
 
 #[test]
@@ -167,4 +167,63 @@ fn a_host_is_looked_for_as_the_record_has_it() {
     ] {
         assert!(host(text).is_err(), "{text}");
     }
+}
+
+#[test]
+fn an_id_and_an_address_are_found_by_words_and_by_the_index_of_their_fields() {
+    let (id, request) = (
+        "0193b4a2-7c1e-7a52-9f3b-2c4d5e6f7a8b",
+        "00ff00ff00ff00ff-a1",
+    );
+    let mut row = row("a.example");
+    row.sandbox = Some(id.into());
+    row.request = Some(request.into());
+    row.src = Some("[::ffff:10.200.0.2]:40000".into());
+    let mut terms = Vec::new();
+    terms_of(&row, &mut terms);
+    let of = |text: &str| Filter {
+        text: vec![text.to_owned()],
+        ..Filter::default()
+    };
+    let proposed = |filter: &Filter, known| {
+        let groups = filter.groups(known);
+        groups
+            .iter()
+            .all(|group| group.iter().any(|term| terms.contains(term)))
+    };
+    for text in [
+        id,
+        request,
+        "10.200.0.2",
+        "acme 10.200.0.2",
+        &format!("{request} widgets"),
+    ] {
+        assert!(of(text).matches(&row), "{text}");
+        assert!(proposed(&of(text), Known::All), "{text}");
+    }
+    for text in [
+        "10.200.0.3",
+        "0193b4a2-7c1e-7a52-9f3b-2c4d5e6f7a8c",
+        "00ff00ff00ff00ff-a",
+        &format!("{id} gadgets"),
+    ] {
+        assert!(!of(text).matches(&row), "{text}");
+        assert!(!proposed(&of(text), Known::All), "{text}");
+    }
+    let from = |src: &str| Filter {
+        src: vec![source(src).unwrap()],
+        ..Filter::default()
+    };
+    let line = br#"{"src":"[::ffff:10.200.0.2]:40000","host":"a.example"}"#;
+    assert!(from("10.200.0.2").matches(&row) && proposed(&from("10.200.0.2"), Known::All));
+    assert!(from("10.200.0.2").needles().may_match(line));
+    assert!(!from("10.200.0.20").matches(&row) && !from("10.200.0.20").needles().may_match(line));
+    assert!(!from("10.200.0.3").matches(&row) && !proposed(&from("10.200.0.3"), Known::All));
+    // What the index does not know is looked at.
+    assert!(
+        proposed(&from("10.200.0.2"), Known::Deeds) && proposed(&from("10.200.0.2"), Known::Old)
+    );
+    assert!(source("10.200.0.2:80").is_err() && source("a.example").is_err());
+    row.src = None;
+    assert!(!from("10.200.0.2").matches(&row));
 }

@@ -12,7 +12,8 @@ use crate::{
     log::Log,
     search::{
         Filter, Marks, Query,
-        term::{Field, term, told},
+        term::{Field, sourced, term, told},
+        whole::source_term,
     },
     store::tests::numbered,
 };
@@ -82,6 +83,7 @@ async fn what_somebody_did_is_found_in_what_an_older_gig_indexed() {
     let (recorder, owner) = start(&path, "n");
     let mut added = Entry::new(Event::Admin);
     (added.deed, added.subject) = (Some(crate::Deed::UserAdd), Some("ben".into()));
+    added.src = Some(([192, 0, 2, 7], 40_000).into());
     for n in 1..2 * 4096 {
         let entry = match n {
             10 => added.clone(),
@@ -96,10 +98,12 @@ async fn what_somebody_did_is_found_in_what_an_older_gig_indexed() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     owner.close(PATIENCE);
-    let found = |text: &str| {
+    let search = |text: &[&str], src: &[&str]| {
+        let list = |each: &[&str]| each.iter().map(|one| (*one).to_owned()).collect();
         let query = Query {
             filter: Filter {
-                text: vec![text.to_owned()],
+                text: list(text),
+                src: list(src),
                 ..Filter::default()
             },
             before: None,
@@ -109,7 +113,13 @@ async fn what_somebody_did_is_found_in_what_an_older_gig_indexed() {
         let found = page.records.into_iter();
         found.map(|found| found.at.seq).collect::<Vec<_>>()
     };
+    let found = |text: &str| search(&[text], &[]);
+    let from = |src: &str| search(&[], &[src]);
     assert_eq!((found("user.add"), found("add ben")), (vec![10], vec![10]));
+    assert_eq!(
+        (from("192.0.2.7"), found("192.0.2.7")),
+        (vec![10], vec![10])
+    );
     let forget = |terms: &[i64]| {
         let other = Connection::open(&path).unwrap();
         for term in terms {
@@ -120,8 +130,15 @@ async fn what_somebody_did_is_found_in_what_an_older_gig_indexed() {
     // Without the words it is not looked at, as long as the index says that it knows them.
     forget(&["user", "add", "ben"].map(|word| term(Field::Word, word)));
     assert!(found("user.add").is_empty());
-    // As an older gig left it.
+    let address = "192.0.2.7".parse().unwrap();
+    forget(&[source_term(address)]);
+    assert!(from("192.0.2.7").is_empty() && found("192.0.2.7").is_empty());
+    // As gigs left it that did not know from where something came, and then those before them.
+    forget(&[sourced()]);
+    assert_eq!((from("192.0.2.7"), from("192.0.2.8")), (vec![10], vec![]));
+    assert!(found("user.add").is_empty());
     forget(&[told()]);
+    assert_eq!(from("192.0.2.7"), [10]);
     assert_eq!((found("user.add"), found("add ben")), (vec![10], vec![10]));
     assert_eq!(found("item 4000"), [4000], "all else is found as ever");
 }

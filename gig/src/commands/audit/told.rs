@@ -82,6 +82,7 @@ pub(super) fn asked(filter: &Filter) -> String {
         secret,
         conn,
         request,
+        src,
         text,
         alarm,
     } = filter;
@@ -105,6 +106,7 @@ pub(super) fn asked(filter: &Filter) -> String {
         ("secret", secret),
         ("conn", conn),
         ("request", request),
+        ("src", src),
         ("text", text),
     ];
     let lists = lists.into_iter();
