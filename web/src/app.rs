@@ -24,6 +24,7 @@ use crate::{
     api::{health::Readiness, policies::Ways, secrets::SecretPlaces},
     api_error::Problem,
     auth::{
+        lapse::Lapses,
         limits::SignInLimits,
         oidc::{OidcSettings, SingleSignOn},
         pace::Paces,
@@ -155,6 +156,8 @@ pub struct App {
     pub(crate) claims: Claims,
     /// Whoever is attached to a sandbox.
     pub(crate) attachments: TaskTracker,
+    /// Whoever stays for long, and whether they still may.
+    pub(crate) lapses: Lapses,
     /// Taken to write by who changes policies, to read by who starts a sandbox: none starts under a
     /// policy that was replaced meanwhile.
     pub(crate) policies: Arc<RwLock<()>>,
@@ -226,6 +229,7 @@ impl App {
             under_way: UnderWay::default(),
             claims: Claims::default(),
             attachments: TaskTracker::new(),
+            lapses: Lapses::default(),
             policies: Arc::default(),
             undecided: Arc::default(),
             ways: Arc::default(),
@@ -376,7 +380,9 @@ impl App {
                 }
             }
         });
-        Ok(applied.await.map_err(Problem::internal)??)
+        let applied = applied.await.map_err(Problem::internal)?;
+        self.lapses.look_again();
+        Ok(applied?)
     }
 
     /// Does what takes a processor or the disk for long, beside the runtime; others wait in line, and who

@@ -115,12 +115,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Joined<S> {
         }
     }
 
-    /// Passes octets until one side is done. `may` is asked now and then whether the other side still may.
-    /// Dropping the future loses what is on its way.
-    pub(crate) async fn pass<F: Future<Output = bool>>(
+    /// Passes octets until one side is done, or `lapsed` says that the other side may no more. Dropping the future loses
+    /// what is on its way.
+    pub(crate) async fn pass(
         &mut self,
         attached: &mut Attached,
-        may: impl Fn() -> F,
+        lapsed: impl Future<Output = ()>,
     ) -> Over {
         let Self {
             sink,
@@ -131,9 +131,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Joined<S> {
         let ended = attached.ended.clone();
         let outgoing = outgoing(sink, attached, pulse);
         tokio::select! {
+            // Before anything else that is there.
+            biased;
+            () = lapsed => Over::Lapsed,
             over = incoming(stream, stdin, pulse) => over,
             over = outgoing => over,
-            over = watch(pulse, may) => over,
+            over = watch(pulse) => over,
             () = unread(ended) => Over::Unread,
         }
     }
@@ -255,13 +258,10 @@ async fn outgoing<S: AsyncRead + AsyncWrite + Unpin>(
     }
 }
 
-/// Ends when the other side is silent, or may no more.
-async fn watch<F: Future<Output = bool>>(pulse: &Pulse, may: impl Fn() -> F) -> Over {
+/// Ends when the other side is silent.
+async fn watch(pulse: &Pulse) -> Over {
     loop {
         tokio::time::sleep(BEAT).await;
-        if !may().await {
-            return Over::Lapsed;
-        }
         if pulse.is_silent() {
             return Over::Silent;
         }
@@ -286,7 +286,7 @@ async fn unread(ended: impl Future<Output = Ended>) {
     tokio::time::sleep(left).await;
 }
 
-/// Between two questions whether the other side is there and still may.
+/// Between two questions whether the other side is there.
 const BEAT: Duration = Duration::from_secs(15);
 /// Three questions without an answer.
 const SILENCE: Duration = Duration::from_secs(50);

@@ -15,6 +15,7 @@ use jiff::SignedDuration;
 
 pub(crate) mod cookie;
 pub(crate) mod known;
+pub(crate) mod lapse;
 pub(crate) mod limits;
 pub(crate) mod oidc;
 pub(crate) mod origin;
@@ -23,7 +24,6 @@ pub(crate) mod refusals;
 pub(crate) mod sign_in;
 
 use self::{pace::Pace, refusals::Refused};
-
 use crate::{
     api_error::{FromElsewhere, Problem},
     app::App,

@@ -4,13 +4,7 @@
 //! Who attaches to what is recorded before anything starts, and that it is over before anything is let
 //! go. What happens between is [`crate::attachment`]'s.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering::Relaxed},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     body::Body,
@@ -33,7 +27,7 @@ use crate::{
     api_error::Problem,
     app::App,
     attachment::{Joined, Over, protocol},
-    auth::{Caller, origin},
+    auth::{Caller, lapse::lapsed, origin},
     control::Attached,
     profile::Whose,
     role::Permission,
@@ -196,9 +190,8 @@ impl Attaching {
         let io = TokioIo::new(upgraded);
         let socket = WebSocketStream::from_raw_socket(io, Role::Server, limits).await;
         let mut joined = Joined::new(socket);
-        let doubts = Doubts::default();
-        let may = || async { doubts.let_stay(self.caller.still(&self.app).await.err()) };
-        let over = Box::pin(joined.pass(&mut attached, may)).await;
+        let lapsed = lapsed(&self.app, &self.caller);
+        let over = Box::pin(joined.pass(&mut attached, lapsed)).await;
         let words = format!("detached: {}", over.words());
         self.tell(VerdictWord::Allow, &words).await;
         drop(attached);
@@ -221,28 +214,6 @@ impl Attaching {
     }
 }
 
-/// How often in a row nobody could say whether a client still may.
-#[derive(Default)]
-struct Doubts(AtomicU32);
-
-impl Doubts {
-    /// A refusal counts at once; a store that does not answer is given a few beats.
-    fn let_stay(&self, why_not: Option<Problem>) -> bool {
-        match why_not {
-            None => {
-                self.0.store(0, Relaxed);
-                true
-            }
-            Some(problem) if problem.status().is_server_error() => {
-                self.0.fetch_add(1, Relaxed) + 1 < MOST_DOUBTS
-            }
-            Some(_) => false,
-        }
-    }
-}
-
-/// Beats without an answer, until a client may no more.
-const MOST_DOUBTS: u32 = 3;
 /// Sixteen octets in base64.
 const KEY: usize = 24;
 /// The answer is on its way already.

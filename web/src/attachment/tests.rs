@@ -63,7 +63,12 @@ async fn attached(may: fn() -> bool) -> (Client, Program, JoinSet<Over>) {
     let mut passing = JoinSet::new();
     passing.spawn(async move {
         let mut joined = Joined::new(server);
-        let over = joined.pass(&mut attached, || async move { may() }).await;
+        let lapsed = async move {
+            while may() {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        };
+        let over = joined.pass(&mut attached, lapsed).await;
         drop(attached);
         joined.end(&over).await;
         over

@@ -175,14 +175,39 @@ async fn a_client_that_is_gone_leaves_the_line() {
     assert!(lab.app.control.sandboxes().is_empty());
 }
 
-#[test]
-fn a_refusal_counts_at_once_and_a_store_that_fails_the_third_time() {
-    let broken = || Some(Problem::internal(std::io::Error::other("no answer")));
-    let doubts = Doubts::default();
-    assert!(!doubts.let_stay(Some(Problem::forbidden("no more"))));
-    assert!(doubts.let_stay(broken()) && doubts.let_stay(broken()) && doubts.let_stay(None));
-    assert!(doubts.let_stay(broken()) && doubts.let_stay(broken()));
-    assert!(!doubts.let_stay(broken()));
+/// What an attached client is told at the end, and how long that took.
+async fn let_go(mut client: WebSocketStream<tokio::io::DuplexStream>) -> (u16, Duration) {
+    let begun = tokio::time::Instant::now();
+    loop {
+        if let Message::Close(frame) = client.next().await.unwrap().unwrap() {
+            return (frame.unwrap().code.into(), begun.elapsed());
+        }
+    }
+}
+
+#[tokio::test]
+async fn who_may_no_more_is_let_go_at_once_whoever_ended_it() {
+    let lab = Lab::with(&["one"]);
+    lab.control.gate.add_permits(10);
+    let ended = async |end: &dyn Fn(String)| {
+        let editor = token(&lab, Role::Editor);
+        let mut client = attach(&lab, "one", &[bearer(&editor)]).await.unwrap();
+        // It has been looked at once by then, and lives.
+        for _ in 0..50 {
+            client.send(Message::binary(&b"\0x"[..])).await.unwrap();
+            while !client.next().await.unwrap().unwrap().is_binary() {}
+        }
+        end(crate::credential::read_token(&editor).unwrap().id);
+        let_go(client).await
+    };
+    // As another node does, or a command beside: nobody here is told.
+    let (code, took) = ended(&|id| lab.make(&Change::RemoveToken { id })).await;
+    assert_eq!(code, protocol::LAPSED);
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    let words = "detached: the client may be attached no more";
+    while told(&lab).last().is_none_or(|last| last != words) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }
 
 #[tokio::test]
