@@ -7,7 +7,7 @@ use std::{
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::entry::Entry;
+use crate::{clock::now_text, entry::Entry};
 
 /// What a recorder has done since it began, and what waits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -31,11 +31,20 @@ pub(super) struct Opening {
     pub(super) before: u64,
 }
 
+/// From when to when something was refused, as records have times.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Span {
+    pub(super) first: String,
+    pub(super) last: String,
+}
+
 /// Shared by all who refuse and by who writes.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     /// Refused since the last `audit.gap`, by this run.
     untold: AtomicU64,
+    /// When the first and the last of those was refused.
+    span: Mutex<Option<Span>>,
     refused: AtomicU64,
     groups: AtomicU64,
     nanoseconds: AtomicU64,
@@ -51,6 +60,14 @@ pub(super) struct Tally {
 impl Tally {
     /// So many were refused.
     pub(super) fn refuse(&self, count: u64) {
+        let now = now_text();
+        match &mut *self.span.lock() {
+            Some(span) => span.last = now,
+            none => {
+                let first = now.clone();
+                *none = Some(Span { first, last: now });
+            }
+        }
         self.untold.fetch_add(count, Relaxed);
         self.refused.fetch_add(count, Relaxed);
         self.tell_change();
@@ -67,9 +84,10 @@ impl Tally {
         self.untold.load(Relaxed) > 0 || self.is_opening.load(Relaxed)
     }
 
-    /// What this run refused and the next group tells; it counts until that is written.
-    pub(super) fn to_tell(&self) -> u64 {
-        self.untold.load(Relaxed)
+    /// What this run refused and the next group tells, and when that was; it counts until that is written.
+    pub(super) fn to_tell(&self) -> (u64, Option<Span>) {
+        let count = self.untold.load(Relaxed);
+        (count, self.span.lock().clone().filter(|_| count > 0))
     }
 
     /// What the next group shall begin with.
@@ -88,7 +106,15 @@ impl Tally {
 
     /// It is written: it began so, or not, and told of so many.
     pub(super) fn told(&self, opened: bool, count: u64) {
-        self.untold.fetch_sub(count, Relaxed);
+        let before = self.untold.fetch_sub(count, Relaxed);
+        if count > 0 {
+            let mut span = self.span.lock();
+            // What was refused meanwhile was refused lately.
+            *span = span.take().filter(|_| before > count).map(|span| Span {
+                first: span.last.clone(),
+                ..span
+            });
+        }
         if opened {
             *self.opening.lock() = None;
             self.is_opening.store(false, Relaxed);

@@ -160,6 +160,11 @@ async fn after_a_loss_the_gap_is_recorded_and_the_chain_goes_on() {
     assert_eq!(records.len(), 3);
     assert_eq!(records[1].entry.event, Event::AuditGap);
     assert_eq!(&*records[1].entry.findings[0], "2 records were refused");
+    // When that was: behind the record before, and before the gap was written.
+    let span = records[1].entry.findings[1].strip_prefix("refused from ");
+    let (first, last) = span.unwrap().split_once(" to ").unwrap();
+    let in_order = [&*records[0].time, first, last, &*records[1].time];
+    assert!(in_order.is_sorted() && first < last, "{in_order:?}");
     assert_eq!(records[2].prev, records[1].hash);
     // What was told of stays counted.
     let figures = recorder.figures();

@@ -14,7 +14,7 @@ use crate::{
     record::Record,
     recorder::{
         Durability, RecordRefused, RecorderFigures, RecorderSettings, Sequence,
-        figures::{Opening, Tally},
+        figures::{Opening, Span, Tally},
         queue::{Asking, Job, Queue},
         syncer::SyncThread,
     },
@@ -209,8 +209,10 @@ impl Writer {
         {
             self.corrections.extend(unsure.corrections);
         }
+        let (refused, span) = self.tally.to_tell();
         let told = Told {
-            refused: self.tally.to_tell(),
+            refused,
+            span,
             opening: self.tally.opening(),
             lost_on_disk,
             corrections: self.corrections.clone(),
@@ -411,6 +413,7 @@ fn lets_go(entry: &Entry) -> bool {
 /// What a group tells that nobody handed in.
 struct Told {
     refused: u64,
+    span: Option<Span>,
     opening: Option<Opening>,
     lost_on_disk: Option<String>,
     corrections: Vec<Entry>,
@@ -426,6 +429,9 @@ impl Told {
         }
         if self.refused > 0 {
             findings.push(format!("{} records were refused", self.refused).into());
+        }
+        if let Some(Span { first, last }) = &self.span {
+            findings.push(format!("refused from {first} to {last}").into());
         }
         findings.extend(repaired.map(Into::into));
         if let Some(why) = &self.lost_on_disk {

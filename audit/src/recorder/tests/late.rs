@@ -57,10 +57,9 @@ async fn a_run_begins_with_what_the_one_before_did_not_tell() {
         "7 records were refused by the run before",
         "1 records were refused",
     ];
-    assert_eq!(
-        gap.findings.iter().map(|one| &**one).collect::<Vec<_>>(),
-        told
-    );
+    let findings: Vec<&str> = gap.findings.iter().map(|one| &**one).collect();
+    assert_eq!(findings[..2], told);
+    assert!(findings[2].starts_with("refused from 2"), "{findings:?}");
     assert_eq!(records[1].entry.event, Event::Admin);
     assert_eq!(recorder.record(numbered(2)).await, Ok(Sequence(3)));
     assert_eq!(owner.close(PATIENCE), Some(0));
