@@ -61,8 +61,16 @@ fn confined(newest: Option<SandboxFacts>) -> Vec<Health> {
         let known = ["enforced", "partial", "off"];
         let is_layer = known.iter().any(|word| state.starts_with(word));
         // One that bounds only what was limited, where nothing was, lacks nothing.
-        let lacks = state.starts_with("off") && !state.contains("was asked for");
-        is_layer.then(|| part(name, !lacks, format!("{state}, at the newest start")))
+        let unneeded = state
+            .strip_prefix("off (")
+            .and_then(|why| why.strip_suffix(')'));
+        let unneeded = unneeded.filter(|why| why.contains("was asked for"));
+        let lacks = state.starts_with("off") && unneeded.is_none();
+        let words = match unneeded {
+            Some(why) => format!("not needed at the newest start: {why}"),
+            None => format!("{state}, at the newest start"),
+        };
+        is_layer.then(|| part(name, !lacks, words))
     });
     layers.collect()
 }
@@ -111,7 +119,7 @@ mod tests {
                 (
                     "cgroup".to_owned(),
                     true,
-                    "off (no limit of the whole sandbox was asked for that needs one), at the newest start"
+                    "not needed at the newest start: no limit of the whole sandbox was asked for that needs one"
                         .to_owned()
                 ),
             ]
