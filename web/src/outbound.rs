@@ -19,6 +19,10 @@ pub(crate) mod fake;
 pub trait Outbound: Send + Sync + 'static {
     /// One exchange over a connection of its own. No redirect is followed. Dropping the future ends it.
     fn send(&self, request: OutboundRequest) -> BoxFuture<'_, Answered>;
+
+    /// Why nothing that is sent there would ever arrive, as far as the URL itself says so: nobody is asked. `None` says
+    /// nothing of what it leads to.
+    fn refuses(&self, url: &str) -> Option<OutboundError>;
 }
 
 /// An answer, or why there is none.

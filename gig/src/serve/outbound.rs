@@ -9,7 +9,10 @@
 use std::{pin::pin, sync::Arc};
 
 use futures_util::future::{BoxFuture, FutureExt as _};
-use gig_policy::{DenyReason, Host, Policy, Verdict};
+use gig_policy::{
+    DenyReason, Host, Policy, Verdict,
+    special_purpose::{AddressClass, classify},
+};
 use gig_proxy::{
     Deadlines,
     tls::{
@@ -145,6 +148,33 @@ impl Outbound for NetworkOutbound {
             })
         }
         .boxed()
+    }
+
+    fn refuses(&self, url: &str) -> Option<OutboundError> {
+        let target = match Target::parse(url) {
+            Ok(target) => target,
+            Err(words) => return Some(OutboundError::Url(words)),
+        };
+        let policy = match self.policy(&target) {
+            Ok(policy) => policy,
+            Err(error) => return Some(error),
+        };
+        // Where a name leads is known when it is asked, and may be another place by then.
+        let Host::Ip(ip) = target.host else {
+            return None;
+        };
+        let ip = ip.to_canonical();
+        let host = target.authority.clone();
+        let opened = match policy.decide_connect(&target.host, target.port, None) {
+            Verdict::Allow(permit) => permit.allow_private().iter().any(|net| net.contains(&ip)),
+            Verdict::Deny(denial) => return Some(unreached(&target, denial.reason)),
+        };
+        match classify(ip) {
+            AddressClass::NeverOpenable { .. } => Some(OutboundError::NeverOpenable { host }),
+            AddressClass::Special { .. } if !opened => Some(OutboundError::Private { host }),
+            AddressClass::Global if !target.tls => Some(OutboundError::ClearText { host }),
+            AddressClass::Special { .. } | AddressClass::Global => None,
+        }
     }
 }
 

@@ -147,6 +147,11 @@ pub(crate) async fn save_webhook(
              reads it from its file",
         ));
     }
+    let refused = app.outbound().refuses(&url).filter(|_| !url.is_empty());
+    if let Some(why) = refused {
+        let words = format!("nothing would ever arrive there: {why}");
+        return Err(Problem::invalid(words));
+    }
     if new.answerers.len() > MOST_ANSWERERS {
         return Err(Problem::invalid(format!(
             "at most {MOST_ANSWERERS} people answer from one webhook"
@@ -218,6 +223,32 @@ const LONGEST_URL: usize = 2000;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn an_address_where_nothing_would_arrive_is_not_kept() {
+        let lab = crate::app::tests::Lab::new();
+        let caller = Caller::itself("ana");
+        let save = async |url: &str| {
+            let new = NewWebhook {
+                kind: WebhookKind::Generic,
+                url: url.to_owned(),
+                answerers: Vec::new(),
+                rules: false,
+            };
+            save_webhook(&lab.app, &caller, "ops".to_owned(), new).await
+        };
+        let refused = save("https://192.0.2.66/hook").await.unwrap_err();
+        assert!(refused.detail.contains("nothing opens"), "{refused:?}");
+        assert!(
+            lab.app
+                .ask(|store| store.webhooks())
+                .await
+                .unwrap()
+                .is_empty()
+        );
+        save("https://hooks.example/x").await.unwrap();
+        save("").await.unwrap();
+    }
 
     #[test]
     fn an_address_has_a_host_and_no_password_and_is_shown_without_its_path() {

@@ -58,4 +58,12 @@ impl Outbound for FakeOutbound {
         self.seen.lock().push(request);
         async move { answered }.boxed()
     }
+
+    /// One documentation address (RFC 5737) is refused.
+    fn refuses(&self, url: &str) -> Option<OutboundError> {
+        let refused = url.contains("://192.0.2.66");
+        refused.then(|| OutboundError::NeverOpenable {
+            host: "192.0.2.66".to_owned(),
+        })
+    }
 }

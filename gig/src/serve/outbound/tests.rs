@@ -204,3 +204,31 @@ async fn what_is_no_url_of_a_place_is_refused_before_anything_is_asked() {
         assert!(matches!(refused, OutboundError::Url(_)), "{url}: {refused}");
     }
 }
+
+#[test]
+fn what_can_never_be_reached_is_known_from_its_url() {
+    let said = |private: &[&str], url: &str| {
+        let outbound = outbound(private, Roots::none(), &[]);
+        outbound.refuses(url).map(|error| error.to_string())
+    };
+    for (url, why) in [
+        ("ftp://a.example/", "neither https:// nor http://"),
+        ("https://u:p@a.example/", "credentials"),
+        ("https:///x", "names no host"),
+        ("https://169.254.169.254/x", "nothing opens"),
+        ("https://10.1.2.3/x", "--outbound-private"),
+        ("https://[::1]:8443/x", "not public"),
+        ("http://8.8.8.8/x", "https://"),
+    ] {
+        let said = said(&[], url).unwrap_or_default();
+        assert!(said.contains(why), "{url}: {said}");
+    }
+    for url in [
+        "https://8.8.8.8/x",
+        "https://hooks.example/x",
+        "http://hooks.example/x",
+    ] {
+        assert_eq!(said(&[], url), None, "{url}");
+    }
+    assert_eq!(said(&["10.0.0.0/8"], "http://10.1.2.3:8080/x"), None);
+}

@@ -367,6 +367,10 @@ fn a_webhook_that_leads_inside_is_not_asked_and_holds_up_nobody() {
         let secret = format!("whsec_{}", BASE64_STANDARD.encode(SECRET));
         appliance.keep(name, "secret", &secret);
         let wanted = json!({"kind": "generic", "url": url});
+        assert_eq!(appliance.webhook(&token, name, &wanted), 400, "{name}");
+        // What a file of this node says is looked at when it is asked.
+        appliance.keep(name, "url", url);
+        let wanted = json!({"kind": "generic"});
         assert_eq!(appliance.webhook(&token, name, &wanted), 204);
         let tried = appliance.try_out(&token, name);
         assert_eq!(tried.status, 422, "{name}: {tried:?}");
