@@ -1,7 +1,7 @@
 //! Secrets: listed by name, given values, rotated, removed. No answer ever holds a value.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::Arc,
     time::Duration,
 };
@@ -81,6 +81,8 @@ pub(crate) struct PlaceView {
     pub(crate) entrusted: bool,
     /// Tokens in the answers of this host become the secret.
     pub(crate) captures: bool,
+    /// For whom the policy is in force, in words; empty: for nobody, so that the secret goes nowhere by this rule.
+    pub(crate) in_force: Vec<String>,
 }
 
 /// A value to keep.
@@ -275,10 +277,26 @@ async fn known(app: &App, caller: &Caller) -> Result<BTreeMap<String, SecretView
     let (store, known) = (Arc::clone(&app.store), Arc::clone(&app.secret_places));
     // One after the other, where it is this caller's turn: documents are long, and there may be many.
     let places = app.aside(move || known.of_all(store.as_ref()));
-    for place in places.await?.map_err(Problem::store)? {
+    let places = places.await?.map_err(Problem::store)?;
+    let assignments = app.ask(|store| store.assignments()).await?;
+    let mut whom: HashMap<String, Vec<String>> = HashMap::new();
+    for one in assignments {
+        let of = whom.entry(one.policy).or_default();
+        of.push(one.place.to_string());
+    }
+    for place in places {
         for (name, place) in place.iter() {
+            let in_force = whom.get(&place.policy).cloned().unwrap_or_default();
+            let place = PlaceView {
+                in_force,
+                ..place.clone()
+            };
             entry(name.as_str(), &mut |one| one.places.push(place.clone()));
         }
+    }
+    // What holds now stands before what would if it were put in force.
+    for one in all.values_mut() {
+        one.places.sort_by_key(|place| place.in_force.is_empty());
     }
     Ok(all)
 }
@@ -338,6 +356,7 @@ fn places_of(kept: &PolicyVersion) -> Vec<(SecretName, PlaceView)> {
                 target: one.target,
                 entrusted: one.entrusted,
                 captures: one.captures,
+                in_force: Vec::new(),
             };
             places.push((name.clone(), place));
         }
@@ -364,6 +383,16 @@ impl SecretView {
             places: Vec::new(),
             servers: Vec::new(),
         }
+    }
+
+    /// Where it may go now: hosts and ports, each once.
+    pub(crate) fn goes_to(&self) -> Vec<&str> {
+        let now = self.places.iter();
+        let now = now.filter(|place| !place.captures && !place.in_force.is_empty());
+        let mut targets: Vec<&str> = now.map(|place| place.target.as_str()).collect();
+        let mut seen = HashSet::new();
+        targets.retain(|target| seen.insert(*target));
+        targets
     }
 
     /// Whether a value can be given to it here: those of other providers are changed there.
@@ -404,48 +433,4 @@ impl From<SecretVersion> for VersionView {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{
-        app::tests::{Lab, saved},
-        store::{Change, Vouched},
-    };
-
-    #[test]
-    fn a_version_is_compiled_once_however_often_secrets_are_looked_at() {
-        let lab = Lab::new();
-        let bound = |host: &str| Change::SavePolicy {
-            name: "bound".parse().unwrap(),
-            expected: None,
-            document: format!("version: 1\negress:\n  - {{host: {host}, secrets: [MAIL]}}\n"),
-            reason: String::new(),
-            secrets: Vouched::Freely,
-        };
-        lab.make(&saved("p"));
-        lab.make(&bound("a.example"));
-        let places = SecretPlaces::default();
-        let targets = || -> Vec<_> {
-            let all = places.of_all(lab.store.as_ref()).unwrap();
-            let all = all.iter().flat_map(|one| one.iter());
-            all.map(|(name, place)| format!("{name} {}", place.target))
-                .collect()
-        };
-        let kept = |name: &str| {
-            let known = places.known.lock();
-            let found = known.iter().find(|((of, _), _)| of == name);
-            found.map(|((_, version), kept)| (*version, Arc::clone(kept)))
-        };
-        let first = targets();
-        assert!(
-            first.len() == 1 && first[0].contains("a.example"),
-            "{first:?}"
-        );
-        let before = kept("bound").unwrap();
-        assert_eq!(targets(), first);
-        assert!(Arc::ptr_eq(&before.1, &kept("bound").unwrap().1));
-        lab.make(&bound("b.example"));
-        assert!(targets()[0].contains("b.example"));
-        assert_eq!(kept("bound").unwrap().0, 2);
-        assert_eq!(places.known.lock().len(), 2, "the old one is forgotten");
-    }
-}
+mod tests;
