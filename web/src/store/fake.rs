@@ -39,6 +39,12 @@ impl FakeStore {
         }
     }
 
+    /// What waits was put up by a gig that never says that it lives (`None`), or said so last at this second.
+    pub(crate) fn held_seen(&self, seen: Option<i64>) {
+        let set = |db: &Transaction<'_>| db.execute("UPDATE held SET seen = ?1", [seen]);
+        self.kept.read(set).unwrap();
+    }
+
     /// As if another node had done so.
     pub(crate) fn take_for_dead(&self, node: &str) {
         let sql = "UPDATE nodes SET gone = seen WHERE name = ?1";

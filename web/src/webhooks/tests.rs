@@ -48,6 +48,7 @@ fn row(lab: &Lab, id: &str) -> HeldRow {
     };
     let rows = std::slice::from_ref(&row);
     lab.app.store.put_held(rows).unwrap();
+    lab.store.held_seen(None);
     row
 }
 

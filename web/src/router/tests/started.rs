@@ -119,3 +119,40 @@ async fn a_namespace_is_registered_by_a_token_that_names_that_and_by_no_other() 
     };
     assert_eq!(appliance.ask(start).await.status, 403);
 }
+
+#[tokio::test]
+async fn what_a_killed_gig_left_waiting_is_answered_with_the_reason() {
+    let appliance = Furnished::new().await;
+    appliance.lab.store.held_seen(Some(1));
+    let [.., admin] = super::console::signed_in(&appliance);
+    let page = appliance.page("GET /approvals", &admin).await.body;
+    assert!(page.contains("nobody hears an answer"), "{page}");
+    assert!(
+        !page.contains("value=\"once\"") && !page.contains("value=\"deny\""),
+        "{page}"
+    );
+    let form = [
+        ("cookie", admin.as_str()),
+        ("origin", "http://127.0.0.1"),
+        ("content-type", "application/x-www-form-urlencoded"),
+    ];
+    let said = appliance
+        .send("POST /approvals/held/h1", &form, "act=once")
+        .await;
+    assert_eq!(said.status, 410, "{said:?}");
+    assert!(said.body.contains("request h1 waits no more"), "{said:?}");
+    let token = appliance.token("dan", Role::Admin, ("", ""));
+    for what in ["allow", "deny"] {
+        let what = format!("POST /api/v1/held/h1/{what}");
+        let ask = Ask {
+            token: &token,
+            body: Some("{}"),
+            ..Ask::of(&what)
+        };
+        let said = appliance.ask(ask).await;
+        assert_eq!(said.status, 410, "{what}: {said:?}");
+    }
+    let records = appliance.lab.log.records().into_iter();
+    let told = records.filter(|record| record.entry.request.as_deref() == Some("h1"));
+    assert_eq!(told.count(), 0, "nobody answered it");
+}

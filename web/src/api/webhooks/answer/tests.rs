@@ -59,6 +59,7 @@ fn lab(ids: &[&str]) -> Lab {
     };
     let rows: Vec<_> = ids.iter().map(row).collect();
     lab.app.store.put_held(&rows).unwrap();
+    lab.store.held_seen(None);
     lab
 }
 
