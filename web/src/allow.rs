@@ -24,7 +24,7 @@ pub(crate) enum Width {
     /// This method and path.
     #[default]
     Path,
-    /// Every request to the host on this port.
+    /// Every request to the host on this port; where no rule can name the path, of this method.
     Host,
 }
 
@@ -113,6 +113,12 @@ pub(crate) fn address(row: &Row) -> Option<IpAddr> {
 /// Whether the record names a request, so that a rule can be as narrow as that.
 pub(crate) fn has_path(row: &Row) -> bool {
     Entry::of(row, Width::Path, None) != Entry::of(row, Width::Host, None)
+}
+
+/// The one method that a rule for its host opens, where the record's path is one that no rule can name.
+pub(crate) fn method_alone(row: &Row) -> Option<String> {
+    let rule = Entry::of(row, Width::Host, None)?;
+    rule.of_method().map(str::to_owned)
 }
 
 fn adds_one(old: &Policy, new: &Policy) -> bool {

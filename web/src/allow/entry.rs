@@ -17,14 +17,20 @@ pub(super) struct Entry {
     target: (&'static str, String),
     port: Option<u16>,
     protocol: Option<&'static str>,
-    /// Method and path.
-    request: Option<(String, String)>,
+    /// Method and path; the method alone where no rule can name the path.
+    request: Option<(String, Option<String>)>,
     /// The one address that is not public and may be dialled.
     private: Option<IpAddr>,
     until: Option<Moment>,
 }
 
 impl Entry {
+    /// The method that it is for, where it is for any path.
+    pub(super) fn of_method(&self) -> Option<&str> {
+        let (method, path) = self.request.as_ref()?;
+        path.is_none().then_some(method.as_str())
+    }
+
     /// That lets a record's request pass; `None` for what nothing opens.
     pub(super) fn of(row: &Row, width: Width, until: Option<Moment>) -> Option<Self> {
         let host = Host::parse(row.host.as_deref()?).ok()?;
@@ -44,13 +50,16 @@ impl Entry {
             (Some("https"), Some(80)) => Some("https"),
             _ => None,
         };
-        let literal = row.method.as_deref().zip(row.path.as_deref());
-        let literal = literal.filter(|(method, path)| is_literal(method, path));
+        let asked = row.method.as_deref().zip(row.path.as_deref());
+        let literal = asked.filter(|(method, path)| is_literal(method, path));
+        let by_method = asked.filter(|(method, path)| is_token(method) && !is_path(path));
         // What an address refused is let pass by rules already: theirs is all that it opens, and of its own only this
         // request, however wide it is asked for.
         let narrow = width == Width::Path || is_for_address(row);
         let request = literal.filter(|_| narrow);
-        let request = request.map(|(method, path)| (method.to_owned(), path.to_owned()));
+        let request = request.map(|(method, path)| (method.to_owned(), Some(path.to_owned())));
+        let by_method = by_method.map(|(method, _)| (method.to_owned(), None));
+        let request = request.or(by_method);
         Some(Self {
             target,
             port: row.port,
@@ -82,13 +91,14 @@ impl Entry {
             parts.push(format!("{}: {}", key("protocol"), text(protocol)));
         }
         if let Some((method, path)) = &self.request {
+            let path = path.as_deref();
+            let path = path.map(|path| format!(", {}: [{}]", key("paths"), text(path)));
             parts.push(format!(
-                "{}: [{{{}: [{}], {}: [{}]}}]",
+                "{}: [{{{}: [{}]{}}}]",
                 key("rules"),
                 key("methods"),
                 text(method),
-                key("paths"),
-                text(path)
+                path.unwrap_or_default()
             ));
         }
         if let Some(ip) = self.private {
@@ -146,13 +156,17 @@ pub(super) fn private(row: &Row) -> Private {
 
 /// A path that a pattern would read otherwise, or that was cut for the record, is no rule.
 fn is_literal(method: &str, path: &str) -> bool {
-    let plain = |c: char| c.is_ascii_graphic() && !matches!(c, '*' | '?' | '#');
+    is_token(method) && is_path(path)
+}
+
+fn is_token(method: &str) -> bool {
     let token = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-    !method.is_empty()
-        && method.chars().all(token)
-        && path.starts_with('/')
-        && path.len() <= LONGEST_PATH
-        && path.chars().all(plain)
+    !method.is_empty() && method.chars().all(token)
+}
+
+fn is_path(path: &str) -> bool {
+    let plain = |c: char| c.is_ascii_graphic() && !matches!(c, '*' | '?' | '#');
+    path.starts_with('/') && path.len() <= LONGEST_PATH && path.chars().all(plain)
 }
 
 /// A string of YAML: plain where that is safe, else double-quoted as in JSON.

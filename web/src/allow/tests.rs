@@ -251,7 +251,19 @@ fn hostile_text_becomes_no_rule_and_patterns_no_wider_one() {
     let rule = propose("p", "version: 1\n", &star, (Width::Path, None))
         .unwrap()
         .rule;
-    assert!(!rule.contains('*'), "{rule}");
+    // The path no rule can name, the method it can.
+    assert_eq!(
+        rule,
+        "{host: b.example, ports: [443], rules: [{methods: [GET]}]}"
+    );
+    assert_eq!(method_alone(&star).as_deref(), Some("GET"));
+    let wide = propose("p", "version: 1\n", &star, (Width::Host, None)).unwrap();
+    let with = document::compile("p", 0, &wide.document.unwrap(), None).unwrap();
+    assert!(with.covers(&asked(&star).unwrap(), None).is_ok());
+    let mut other = star;
+    other.method = Some("POST".to_owned());
+    assert!(with.covers(&asked(&other).unwrap(), None).is_err());
+    assert_eq!(method_alone(&denied("b.example", Some("/x"))), None);
     let mut misuse = denied("b.example", None);
     misuse.reason = Some("secret_misuse".to_owned());
     assert!(!can_be_allowed(&misuse));

@@ -122,7 +122,7 @@ pub(crate) enum Breadth {
     /// This method and path.
     #[default]
     Path,
-    /// Every request to the host on this port.
+    /// Every request to the host on this port; where no rule can name the path, of this method.
     Host,
 }
 

@@ -17,7 +17,7 @@ use super::{
     shown, to,
 };
 use crate::{
-    allow::{address, can_be_allowed, has_path},
+    allow::{address, can_be_allowed, has_path, method_alone},
     api::{
         audit::{self, AuditAsked},
         audit_chain::{self, ChainView, NeighbourView},
@@ -266,9 +266,10 @@ pub(super) fn offers(
         offers.push((edit("path"), "Allow this path"));
         offers.push((hour("path"), "This path for an hour"));
     }
-    let (ever, an_hour) = match address(row) {
-        Some(_) => ("Open its address for this host", "Its address for an hour"),
-        None => ("Allow this host", "This host for an hour"),
+    let (ever, an_hour) = match (address(row), method_alone(row)) {
+        (Some(_), _) => ("Open its address for this host", "Its address for an hour"),
+        (None, Some(_)) => ("Allow this method of this host", "This method for an hour"),
+        (None, None) => ("Allow this host", "This host for an hour"),
     };
     offers.push((edit("host"), ever));
     offers.push((hour("host"), an_hour));
