@@ -16,10 +16,17 @@ pub struct RuleLines {
     pub request: Option<RangeInclusive<u64>>,
 }
 
-/// The lines of `rule`, as records name it: `egress[3]`, `egress[3].rules[0]`. `None` where the document
-/// has no such rule, or cannot be read.
+/// The lines of `rule`, as records name it: `egress[3]`, `egress[3].rules[0]`; of a limit, `limits.connections`. `None`
+/// where the document has no such rule, or cannot be read.
 #[must_use]
 pub fn rule_lines(document: &str, rule: &str) -> Option<RuleLines> {
+    if let Some(limit) = rule.strip_prefix("limits.") {
+        let line = limit_line(document, limit)?;
+        return Some(RuleLines {
+            entry: line..=line,
+            request: None,
+        });
+    }
     let (entry, request) = parts(rule)?;
     let read = document::read(document, &mut Vec::new())?;
     let lines: Vec<&str> = document.lines().collect();
@@ -42,6 +49,19 @@ pub fn rule_lines(document: &str, rule: &str) -> Option<RuleLines> {
         entry: whole,
         request: Some(request),
     })
+}
+
+/// Where a limit's value stands.
+fn limit_line(document: &str, limit: &str) -> Option<u64> {
+    let limits = document::read(document, &mut Vec::new())?.limits?;
+    let at = match limit {
+        "requests_per_minute" => limits.requests_per_minute?.at,
+        "connections" => limits.connections?.at,
+        "request_body" => limits.request_body?.at,
+        "upload_per_hour" => limits.upload_per_hour?.at,
+        _ => return None,
+    };
+    Some(at.line)
 }
 
 /// The numbers in a rule's name.
@@ -111,6 +131,16 @@ limits: {connections: 3}
         rule: &str,
     ) -> Option<(RangeInclusive<u64>, Option<RangeInclusive<u64>>)> {
         rule_lines(document, rule).map(|found| (found.entry, found.request))
+    }
+
+    #[test]
+    fn a_limit_is_found_where_it_stands_and_one_that_is_not_said_is_not() {
+        assert_eq!(of(DOCUMENT, "limits.connections"), Some((13..=13, None)));
+        assert_eq!(of(DOCUMENT, "limits.request_body"), None);
+        let lines =
+            "version: 1\negress: []\nlimits:\n  requests_per_minute: 7\n  upload_per_hour: 1MB\n";
+        assert_eq!(of(lines, "limits.upload_per_hour"), Some((5..=5, None)));
+        assert_eq!(of(lines, "limits.egress"), None);
     }
 
     #[test]

@@ -8,12 +8,12 @@ use axum::{
     extract::{Path, State},
     http::StatusCode,
 };
-use gig_audit::row::Row;
+use gig_audit::{Event, row::Row};
 use gig_policy::{DenyReason, Lookalike};
 
 use super::{
     Answer, Frame, InAddress, in_query,
-    records::{RecordRow, cut, rows, rule_link},
+    records::{ONCE, RecordRow, cut, rows, rule_link},
     shown, to,
 };
 use crate::{
@@ -63,11 +63,19 @@ struct RecordPage {
     floor: String,
     /// Where the version that decided stands, and the words.
     decided: Option<(String, &'static str)>,
-    facts: Vec<(&'static str, String)>,
+    facts: Vec<Fact>,
     /// What else belongs to it: the query, and the words.
     same: Vec<(String, &'static str)>,
     line: String,
     chain: ChainView,
+}
+
+/// A field of a record.
+struct Fact {
+    name: &'static str,
+    value: String,
+    /// Its page; empty where it has none for who looks.
+    link: String,
 }
 
 impl RecordPage {
@@ -162,14 +170,31 @@ pub(crate) async fn show(
     let Cure { remedy, floor } = cure(&app, row).await?;
     let remedy = remedy.or_else(|| in_floor(&caller, floor.as_deref()));
     let offers = remedy.map(|remedy| offers(&caller, row, (&id, &remedy)));
+    let server = row.server.clone().filter(|name| caller.reaches(name));
+    let server = match server {
+        // Others have gone since.
+        Some(name) => app.ask(move |store| store.server(&name)).await?,
+        None => None,
+    };
+    let record = RecordRow::of(&caller, &found);
+    let mut facts = facts(row);
+    for fact in &mut facts {
+        fact.link = match fact.name {
+            SANDBOX if !record.sandbox.is_empty() => {
+                format!("/sandboxes/{}", in_query(&record.sandbox))
+            }
+            SERVER if server.is_some() => format!("/servers/{}", in_query(&fact.value)),
+            _ => String::new(),
+        };
+    }
     let page = RecordPage {
         chain: audit_chain::of(&app, &caller, &id).await?,
         frame: Frame::new(&caller, "/audit"),
-        record: RecordRow::of(&caller, &found),
+        record,
         offers: offers.unwrap_or_default(),
         floor: floor.unwrap_or_default(),
         decided: decided(row),
-        facts: facts(row),
+        facts,
         same: same(row),
         line: found.line,
         id,
@@ -195,17 +220,44 @@ fn same(row: &Row) -> Vec<(String, &'static str)> {
 
 /// One click to the version that decided, at its rule.
 fn decided(row: &Row) -> Option<(String, &'static str)> {
-    let words = match row.verdict.as_deref() {
-        Some("allow") => "The rule that let it pass",
+    let words = match (row.verdict.as_deref(), row.rule.as_deref()) {
+        (_, Some(rule)) if rule.starts_with(ONCE) => "Who let it pass",
+        (Some("allow"), _) => "The rule that let it pass",
         _ => "The rule that came nearest",
     };
+    let version = row.policy.as_deref().zip(row.policy_version);
+    let version = version.filter(|(_, version)| *version > 0);
+    let version = version.map(|(policy, version)| {
+        let policy = in_query(policy);
+        format!("/policies/{policy}/versions/{version}")
+    });
+    if let Some((limit, version)) = limit(row).zip(version.as_ref()) {
+        let link = format!("{version}?rule={limit}#rule");
+        return Some((link, "The limit that it was over"));
+    }
     let link = rule_link(row);
     if !link.is_empty() {
         return Some((link, words));
     }
-    let (policy, version) = row.policy.as_deref().zip(row.policy_version)?;
-    let link = format!("/policies/{}/versions/{version}", in_query(policy));
-    (version > 0).then_some((link, "The policy's version that decided"))
+    let version = version?;
+    Some(match row.event == Event::PolicyChange.as_str() {
+        true => (format!("{version}#changed"), "What this version changed"),
+        false => (version, "The policy's version that decided"),
+    })
+}
+
+/// The limit for which it was denied, as documents call it.
+fn limit(row: &Row) -> Option<&'static str> {
+    let reason = row.reason.as_deref()?;
+    let known = DenyReason::ALL.iter();
+    let reason = known.copied().find(|known| known.as_str() == reason)?;
+    match reason {
+        DenyReason::RequestRate => Some("limits.requests_per_minute"),
+        DenyReason::ConnectionLimit => Some("limits.connections"),
+        DenyReason::RequestBodyLimit => Some("limits.request_body"),
+        DenyReason::UploadLimit => Some("limits.upload_per_hour"),
+        _ => None,
+    }
 }
 
 /// What would let a record pass now.
@@ -281,7 +333,7 @@ fn lookalike(host: Option<&str>) -> String {
     found.map(|found| found.to_string()).unwrap_or_default()
 }
 
-fn facts(row: &Row) -> Vec<(&'static str, String)> {
+fn facts(row: &Row) -> Vec<Fact> {
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let number = |number: Option<u64>| number.map(|n| n.to_string()).unwrap_or_default();
     let tls = row.tls.clone().unwrap_or_default();
@@ -290,8 +342,8 @@ fn facts(row: &Row) -> Vec<(&'static str, String)> {
         ("Machine", row.node.clone()),
         ("What was done", text(&row.deed)),
         ("To what", text(&row.subject)),
-        ("Sandbox", text(&row.sandbox)),
-        ("Server", text(&row.server)),
+        (SANDBOX, text(&row.sandbox)),
+        (SERVER, text(&row.server)),
         ("User or profile", text(&row.profile)),
         ("Policy", text(&row.policy)),
         ("Policy's version", number(row.policy_version)),
@@ -326,8 +378,12 @@ fn facts(row: &Row) -> Vec<(&'static str, String)> {
     let findings = row.findings.iter().map(|one| ("Finding", one.clone()));
     let said = all.into_iter().chain(findings);
     let said = said.filter(|(_, value)| !value.is_empty());
-    said.map(|(name, value)| (name, cut(&value, 2000)))
-        .collect()
+    let fact = |(name, value): (&'static str, String)| Fact {
+        name,
+        value: cut(&value, 2000),
+        link: String::new(),
+    };
+    said.map(fact).collect()
 }
 
 /// What was asked, from another place on.
@@ -360,6 +416,8 @@ pub(crate) fn query(asked: &AuditAsked, cursor: &str) -> String {
     pairs.collect::<Vec<_>>().join("&")
 }
 
+const SANDBOX: &str = "Sandbox";
+const SERVER: &str = "Server";
 /// What is asked for, and the words.
 pub(super) const VERDICTS: [(&str, &str); 4] = [
     ("", "any"),

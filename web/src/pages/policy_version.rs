@@ -8,7 +8,7 @@ use axum::{
     Form,
     extract::{Path, State},
 };
-use gig_policy::rule_lines;
+use gig_policy::{Limits, rule_lines};
 use serde::Deserialize;
 
 use super::{
@@ -59,7 +59,7 @@ struct SourceLine {
 
 #[derive(Deserialize)]
 pub(crate) struct Sought {
-    /// A rule, as records name it.
+    /// A rule, as records name it, or a limit: `limits.connections`.
     #[serde(default)]
     rule: String,
 }
@@ -134,10 +134,20 @@ async fn found(app: &App, document: String, rule: String) -> Result<(String, Sou
         let rule = cut(&rule, 80);
         let words = match &lines {
             _ if rule.is_empty() => String::new(),
-            None => format!("There is no rule {rule} in this version."),
+            None => match rule.strip_prefix("limits.") {
+                Some("connections") => format!(
+                    "This version says nothing of {rule}: {} is gig's own, unless a floor has less.",
+                    Limits::UNSTATED.connections
+                ),
+                Some(_) => format!("This version says nothing of {rule}: a floor has it."),
+                None => format!("There is no rule {rule} in this version."),
+            },
             Some(lines) => {
                 let (from, to) = (lines.entry.start(), lines.entry.end());
                 match from == to {
+                    true if rule.starts_with("limits.") => {
+                        format!("The limit {rule} stands in line {from}; a floor may have less.")
+                    }
                     true => format!("Rule {rule} stands in line {from}."),
                     false => format!("Rule {rule} stands in lines {from} to {to}."),
                 }

@@ -114,8 +114,12 @@ fn why(row: &Row) -> String {
     }
 }
 
-/// The rule that decided or came nearest, in the version that decided; empty where there is none.
+/// The rule that decided or came nearest, in the version that decided; of what a person let pass, their word. Empty where
+/// there is none.
 pub(super) fn rule_link(row: &Row) -> String {
+    if let Some(id) = row.rule.as_deref().and_then(|rule| rule.strip_prefix(ONCE)) {
+        return format!("/audit?event={}&request={}", Event::Admin, in_query(id));
+    }
     let decided = row.policy.as_deref().zip(row.policy_version);
     match (decided.filter(|(_, version)| *version > 0), &row.rule) {
         (Some((policy, version)), Some(rule)) => format!(
@@ -143,6 +147,8 @@ fn who(row: &Row) -> String {
     }
 }
 
+/// How the rule is called by which a person let one request pass, before the id that it waited under.
+pub(super) const ONCE: &str = "once:";
 /// What people do.
 const OF_PEOPLE: [Event; 4] = [
     Event::Admin,
@@ -184,6 +190,20 @@ mod tests {
             ..Row::default()
         };
         assert_eq!(who(&alone), "box");
+    }
+
+    #[test]
+    fn what_a_person_let_pass_leads_to_their_word_and_to_no_rule() {
+        let mut row = Row {
+            policy: Some("web".to_owned()),
+            policy_version: Some(3),
+            rule: Some("once:01-a&b".to_owned()),
+            ..Row::default()
+        };
+        assert_eq!(rule_link(&row), "/audit?event=admin&request=01-a%26b");
+        row.rule = Some("egress[0]".to_owned());
+        let link = rule_link(&row);
+        assert!(link.starts_with("/policies/web/versions/3?rule="), "{link}");
     }
 
     #[test]

@@ -180,3 +180,49 @@ async fn what_another_site_sent_is_recorded_as_that_and_hidden_by_no_wrong_role(
     ];
     assert_eq!(told, wanted);
 }
+
+/// Where a page leads.
+fn leads(page: &str, to: &str) -> bool {
+    page.contains(&format!("href=\"{to}\""))
+}
+
+#[tokio::test]
+async fn a_record_leads_to_its_sandbox_its_server_its_limit_and_what_changed() {
+    let appliance = Furnished::new().await;
+    let cookies = signed_in(&appliance);
+    let admin = &cookies[4];
+    let get = async |what: &str| appliance.page(&format!("GET {what}"), admin).await;
+    let page = get(&format!("/audit/{}", appliance.record)).await.body;
+    assert!(
+        leads(&page, &format!("/sandboxes/{}", appliance.sandbox)),
+        "{page}"
+    );
+    assert!(leads(&page, "/servers/docs"), "{page}");
+    let mut over = record(Event::Request, Some(VerdictWord::Deny), "a.example");
+    over.reason = Some(gig_policy::DenyReason::ConnectionLimit);
+    (over.policy, over.policy_version) = (Some("p".into()), Some(2));
+    over.server = Some("gone".into());
+    let mut changed = Entry::new(Event::PolicyChange);
+    (changed.policy, changed.policy_version) = (Some("p".into()), Some(2));
+    appliance.record([over, changed]).await;
+    let newest = async |query: &str| {
+        let found = get(&format!("/api/v1/audit?limit=1&{query}")).await.json();
+        let id = found["records"][0]["id"].as_str().unwrap().to_owned();
+        get(&format!("/audit/{id}")).await.body
+    };
+    let page = newest("reason=connection_limit").await;
+    let limit = "/policies/p/versions/2?rule=limits.connections#rule";
+    assert!(page.contains("The limit that it was over"), "{page}");
+    assert!(
+        leads(&page, limit) && !leads(&page, "/servers/gone"),
+        "{page}"
+    );
+    let version = get("/policies/p/versions/2?rule=limits.connections")
+        .await
+        .body;
+    assert!(version.contains("64 is gig&#39;s own"), "{version}");
+    let page = newest("event=policy.change").await;
+    assert!(leads(&page, "/policies/p/versions/2#changed"), "{page}");
+    let version = get("/policies/p/versions/2").await.body;
+    assert!(version.contains("id=\"changed\""), "{version}");
+}
