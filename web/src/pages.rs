@@ -3,6 +3,7 @@
 //! Every page goes through [`shown`]: askama escapes what is HTML, and what no eye sees is spelled out.
 //! A form that changed something ends with a redirect, so that reloading repeats nothing.
 
+pub(crate) mod allow_levels;
 pub(crate) mod approvals;
 pub(crate) mod audit;
 mod chart;

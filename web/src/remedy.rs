@@ -6,7 +6,8 @@
 use std::collections::{BTreeSet, HashMap};
 
 use gig_audit::row::Row;
-use gig_policy::{AppProtocol, Asked, Denial, Host, Moment, Policy, Port};
+use gig_policy::{AppProtocol, Asked, Denial, Host, Mode, Moment, Policy, Port, Reach};
+use thiserror::Error;
 
 use crate::{
     allow::{address, can_be_allowed},
@@ -22,6 +23,25 @@ pub(crate) struct Remedy {
     pub(crate) policy: String,
     /// The server for which it is put in force by the same change.
     pub(crate) assign: Option<String>,
+}
+
+/// Why no rule can be written, in the same words wherever one is asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub(crate) enum NoRule {
+    /// It passes now.
+    #[error("there is no rule to write: it is not denied any more")]
+    Passes,
+    /// What bounds every policy beneath it.
+    #[error(
+        "there is no rule to write: the floor {0} denies it, and no policy beneath it can allow it; whoever may set \
+         floors opens it there"
+    )]
+    Floor(String),
+    /// Nothing opens it, or nobody knows any more whose it was.
+    #[error(
+        "there is no rule to write: no rule can open it, or neither its server nor its policy is there any more"
+    )]
+    Unopenable,
 }
 
 /// What is in force for each server that is asked for, read once, as of now.
@@ -137,6 +157,51 @@ impl<'a> Remedies<'a> {
         Ok(denial
             .filter(|denial| denial.floor)
             .map(|denial| denial.policy.name.to_string()))
+    }
+
+    /// Every document that denies what a record asked for now, so that each has to allow it: what is assigned first, then
+    /// what bounds it.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub(crate) fn levels(&mut self, row: &Row) -> Result<Vec<String>, StoreError> {
+        let (server, profile) = (row.server.as_deref().unwrap_or_default(), profile_of(row));
+        let assigned = self.in_force.name_for(server, profile);
+        let Some(assigned) = assigned.filter(|_| can_be_allowed(row)) else {
+            return Ok(Vec::new());
+        };
+        let reach = match self.in_force.is_local(server) {
+            true => Reach::Local,
+            false => Reach::External,
+        };
+        let mut names = vec![assigned];
+        names.extend(self.in_force.floors_of(server, profile));
+        let mut denying: Vec<String> = Vec::new();
+        for name in names {
+            let policy = self.in_force.read_policy(name.clone(), reach)?;
+            let policy = policy.as_of(self.now);
+            // One that observes lets pass and bounds nothing.
+            let denies = policy.mode() == Mode::Enforce && denial(&policy, row).is_some();
+            if denies && !denying.contains(&name) {
+                denying.push(name);
+            }
+        }
+        Ok(denying)
+    }
+
+    /// Why [`of`](Self::of) finds nowhere to write a rule.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub(crate) fn why_none(&mut self, row: &Row) -> Result<NoRule, StoreError> {
+        let server = row.server.as_deref().unwrap_or_default();
+        if !can_be_allowed(row) || !self.in_force.knows(server) {
+            return Ok(NoRule::Unopenable);
+        }
+        Ok(match self.floor(row)? {
+            Some(floor) => NoRule::Floor(floor),
+            None => NoRule::Passes,
+        })
     }
 
     fn known(&mut self, server: &str, profile: &str) -> Result<&(Policy, Remedy), StoreError> {

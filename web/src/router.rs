@@ -215,6 +215,10 @@ fn console() -> Router<Arc<App>> {
         )
         .route("/audit", get(pages::audit::search))
         .route("/audit/{id}", get(pages::audit::show))
+        .route(
+            "/audit/{id}/allow",
+            get(pages::allow_levels::show).post(pages::allow_levels::save),
+        )
         .route("/searches", post(pages::audit::save))
         .route(
             "/searches/{id}/remove",

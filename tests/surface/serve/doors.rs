@@ -6,7 +6,7 @@ use super::{Appliance, Ask, PASSWORD, command};
 use crate::answer;
 
 /// Everything that is not public.
-const CLOSED: [&str; 33] = [
+const CLOSED: [&str; 34] = [
     "/",
     "/policies",
     "/policies/p",
@@ -16,6 +16,7 @@ const CLOSED: [&str; 33] = [
     "/approvals/1",
     "/audit",
     "/audit/1-1",
+    "/audit/1-1/allow",
     "/sandboxes",
     "/servers",
     "/people",

@@ -28,7 +28,7 @@ use crate::{
     auth::Caller,
     document::moment,
     profile::Sight,
-    remedy::{Remedies, Remedy, profile_of},
+    remedy::{NoRule, Remedies, Remedy, profile_of},
     role::Permission,
 };
 
@@ -132,16 +132,15 @@ pub(crate) async fn by_rule(
     let now = moment(app.now());
     let denied = row.clone();
     let found = app.ask(move |store| {
-        let Some(remedy) = Remedies::read(store, now)?.of(&denied)? else {
-            return Ok(None);
+        let mut remedies = Remedies::read(store, now)?;
+        let Some(remedy) = remedies.of(&denied)? else {
+            return Ok(Err(remedies.why_none(&denied)?));
         };
         let kept = store.policy(&remedy.policy, None)?;
-        Ok(Some((remedy, kept)))
+        Ok(Ok((remedy, kept)))
     });
-    let Some((Remedy { policy, assign }, kept)) = found.await? else {
-        let words = "there is no rule to write: it is not denied any more, a floor denies it, or no rule can open it";
-        return Err(conflict("no_rule", words.to_owned()));
-    };
+    let no_rule = |why: NoRule| conflict("no_rule", why.to_string());
+    let (Remedy { policy, assign }, kept) = found.await?.map_err(no_rule)?;
     let (version, base) = match kept {
         Some(kept) => (kept.head.version, kept.document),
         // A new one allows this and nothing else.
@@ -149,7 +148,7 @@ pub(crate) async fn by_rule(
     };
     let until = wanted.lasting.until(now);
     let proposed = propose(&policy, &base, &row, (wanted.width, until));
-    let proposed = proposed.ok_or_else(|| Problem::invalid("no rule would let it pass"))?;
+    let proposed = proposed.ok_or_else(|| no_rule(NoRule::Unopenable))?;
     let Some(document) = proposed.document else {
         let words = format!(
             "the document of {policy} has no place where gig could put the rule with certainty: put it under \

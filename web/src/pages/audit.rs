@@ -12,7 +12,7 @@ use gig_audit::{Event, row::Row};
 use gig_policy::{DenyReason, Lookalike};
 
 use super::{
-    Answer, Frame, InAddress, in_query,
+    Answer, Frame, InAddress, allow_levels, in_query,
     records::{ONCE, RecordRow, cut, rows, rule_link},
     shown, to,
 };
@@ -61,6 +61,10 @@ struct RecordPage {
     offers: Vec<(String, &'static str)>,
     /// The floor that denies it now; empty: none.
     floor: String,
+    /// Every document that does.
+    levels: String,
+    /// What is offered goes into all of them.
+    several: bool,
     /// Where the version that decided stands, and the words.
     decided: Option<(String, &'static str)>,
     facts: Vec<Fact>,
@@ -167,9 +171,19 @@ pub(crate) async fn show(
 ) -> Answer {
     let found = audit::record(&app, &caller, &id).await?;
     let row = &found.row;
-    let Cure { remedy, floor } = cure(&app, row).await?;
+    let Cure {
+        remedy,
+        floor,
+        levels,
+    } = cure(&app, row).await?;
     let remedy = remedy.or_else(|| in_floor(&caller, floor.as_deref()));
-    let offers = remedy.map(|remedy| offers(&caller, row, (&id, &remedy)));
+    let several = levels.len() > 1 && allow_levels::may(&caller);
+    let offers = match several {
+        true => widths(row, |width| format!("/audit/{id}/allow?width={width}")),
+        false => remedy
+            .map(|remedy| offers(&caller, row, (&id, &remedy)))
+            .unwrap_or_default(),
+    };
     let server = row.server.clone().filter(|name| caller.reaches(name));
     let server = match server {
         // Others have gone since.
@@ -191,10 +205,12 @@ pub(crate) async fn show(
         chain: audit_chain::of(&app, &caller, &id).await?,
         frame: Frame::new(&caller, "/audit"),
         record,
-        offers: offers.unwrap_or_default(),
+        offers,
+        levels: levels.join(" and "),
         floor: floor.unwrap_or_default(),
         decided: decided(row),
         facts,
+        several,
         same: same(row),
         line: found.line,
         id,
@@ -267,6 +283,8 @@ struct Cure {
     remedy: Option<Remedy>,
     /// The floor beneath which no rule helps.
     floor: Option<String>,
+    /// Where a floor denies it, every document that does.
+    levels: Vec<String>,
 }
 
 async fn cure(app: &Arc<App>, row: &Row) -> Result<Cure, Problem> {
@@ -277,8 +295,13 @@ async fn cure(app: &Arc<App>, row: &Row) -> Result<Cure, Problem> {
     let found = app.aside(move || {
         let now = document::moment(theirs.now());
         let mut remedies = Remedies::read(theirs.store.as_ref(), now)?;
+        let floor = remedies.floor(&row)?;
         Ok::<_, StoreError>(Cure {
-            floor: remedies.floor(&row)?,
+            levels: match floor {
+                Some(_) => remedies.levels(&row)?,
+                None => Vec::new(),
+            },
+            floor,
             remedy: remedies.of(&row)?,
         })
     });
@@ -312,6 +335,11 @@ pub(super) fn offers(
         let (policy, id) = (in_query(&remedy.policy), in_query(id));
         format!("/policies/{policy}/edit?record={id}&width={width}{assign}")
     };
+    widths(row, edit)
+}
+
+/// What can be opened of a record, each for ever and for an hour: where to click, and the words.
+fn widths(row: &Row, edit: impl Fn(&str) -> String) -> Vec<(String, &'static str)> {
     let hour = |width: &str| format!("{}&for=hour", edit(width));
     let mut offers = Vec::new();
     if has_path(row) {

@@ -26,6 +26,7 @@ use crate::{
     auth::{Caller, origin},
     document::moment,
     drafts::{self, Draft},
+    remedy::NoRule,
     role::Permission,
 };
 
@@ -140,8 +141,7 @@ pub(crate) async fn form(
             false => old.clone(),
         };
         let proposal = propose(&name, &base, &found.row, (opened.width, until));
-        let proposal = proposal
-            .ok_or_else(|| Problem::invalid("no rule would let this record's request pass"))?;
+        let proposal = proposal.ok_or_else(|| Problem::invalid(NoRule::Unopenable.to_string()))?;
         page.reason = format!("allow what record {} was denied", opened.record);
         page.offer(base, proposal);
     }

@@ -389,3 +389,63 @@ async fn answered(appliance: &Furnished, body: Value) -> Answer {
         .send("POST /api/v1/webhooks/ops/answer", &fields, &body)
         .await
 }
+
+#[tokio::test]
+async fn what_policy_and_floor_both_deny_is_allowed_in_both_by_one_sheet() {
+    let appliance = Furnished::new().await;
+    appliance.lab.make(&Change::SetFloor {
+        place: Place::All,
+        policy: Some("base".to_owned()),
+        expected: None,
+    });
+    let [_, _, editor, _, admin] = super::console::signed_in(&appliance);
+    let record = format!("/audit/{}", appliance.record);
+    let sheet = format!("{record}/allow?width=path");
+    let page = async |what: &str, cookie: &str| appliance.page(what, cookie).await;
+    let offered = page(&format!("GET {record}"), &admin).await.body;
+    assert!(offered.contains(&format!("href=\"{sheet}\"")), "{offered}");
+    assert!(
+        offered.contains("goes into p and base at once"),
+        "{offered}"
+    );
+    // Who may not open the floor is offered nothing that would not help.
+    let theirs = page(&format!("GET {record}"), &editor).await.body;
+    assert!(!theirs.contains("/allow?width"), "{theirs}");
+    assert_eq!(page(&format!("GET {sheet}"), &editor).await.status, 403);
+    let token = appliance.token("dan", Role::Editor, ("", ""));
+    let refused = allow(&appliance, ALLOW, &token, &json!({"for": "ever"})).await;
+    assert!(
+        refused.body.contains("the floor base denies it"),
+        "{refused:?}"
+    );
+
+    let shown = page(&format!("GET {sheet}"), &admin).await.body;
+    let rule = "{host: new.example, ports: [443], rules: [{methods: [GET], paths: [/x]}]}";
+    assert_eq!(shown.matches(rule).count(), 2, "{shown}");
+    assert!(shown.contains(">base</a>, a floor"), "{shown}");
+    let on = shown.split("name=\"on\" value=\"").nth(1).unwrap();
+    let on = on.split('"').next().unwrap().replace(' ', "+");
+    let save = async |on: &str| {
+        let fields = [
+            ("cookie", admin.as_str()),
+            ("origin", "http://127.0.0.1"),
+            ("content-type", "application/x-www-form-urlencoded"),
+        ];
+        let what = format!("POST {record}/allow");
+        let form = format!("on={on}&width=path&for=ever&reason=docs");
+        appliance.send(&what, &fields, &form).await
+    };
+    let before = (document(&appliance, "p"), document(&appliance, "base"));
+    let stale = save("p:99+base:99").await;
+    assert_eq!(stale.status, 412, "{stale:?}");
+    let after = (document(&appliance, "p"), document(&appliance, "base"));
+    assert_eq!(after, before, "nothing is saved on what was not shown");
+    let saved = save(&on).await;
+    assert_eq!(saved.status, 303, "{saved:?}");
+    for policy in ["p", "base"] {
+        assert!(document(&appliance, policy).contains(rule), "{policy}");
+    }
+    // It passes now: the sheet leads back.
+    let again = page(&format!("GET {sheet}"), &admin).await;
+    assert_eq!(again.headers["location"], record.as_str());
+}

@@ -71,6 +71,12 @@ const FORMS: &[Form] = &[
     ),
     ("/approvals/{id}", "/approvals/1", "act=approve", APPROVERS),
     (
+        "/audit/{id}/allow",
+        "/audit/{record}/allow",
+        "on=x&width=host&for=ever",
+        ADMINS,
+    ),
+    (
         "/searches",
         "/searches",
         "title=x&query=verdict%3Ddeny",
