@@ -119,6 +119,7 @@ pub(super) async fn make(
             entrusted: definition.entrusted,
         }),
         due: renewable.map(|end| due(now, end)),
+        awaited: renewable,
         behind,
         lives: minted.expires,
         renews: lifetime.is_some() || kind.is_minted(),

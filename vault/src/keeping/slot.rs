@@ -56,6 +56,8 @@ pub(super) struct Ready {
     pub(super) secret: Arc<Secret>,
     /// From then on it is renewed.
     pub(super) due: Option<Timestamp>,
+    /// From then on whoever comes first waits for that; until then, and where it is `None`, nobody does.
+    pub(super) awaited: Option<Timestamp>,
     pub(super) until: Option<Timestamp>,
     /// As the service that minted it says: how long hosts take it, whatever replaces it here.
     pub(super) lives: Option<Timestamp>,
@@ -151,6 +153,7 @@ impl Slot {
         };
         tracing::info!(secret = %ready.secret.name, "refused by a host: renewed with its next use");
         ready.due = Some(now);
+        ready.awaited = Some(now);
         state.heeded = Some(now);
     }
 
@@ -171,7 +174,7 @@ impl Slot {
     }
 
     /// What is at hand, or what is fetched now. Who waits shares one fetch, which goes on when this is
-    /// dropped.
+    /// dropped. Nobody waits for the renewal of what is still good.
     pub(super) async fn get(
         self: &Arc<Self>,
         kept: &Arc<Kept>,
@@ -181,6 +184,12 @@ impl Slot {
             let defined = kept.defined(name)?;
             if let Some(answer) = self.settled(&defined.stamp, kept.clock.now()) {
                 return answer;
+            }
+            if let Some(old) = self.still_good(&defined.stamp, kept.clock.now()) {
+                if let Err(error) = self.flight(kept, name) {
+                    tracing::warn!(secret = %name, %error, "not renewed: the old value is used on");
+                }
+                return Ok(old);
             }
             let landed = if defined.asks_nobody() {
                 self.make(kept, name, defined, &mut None).await
@@ -194,6 +203,14 @@ impl Slot {
         }
         let why = "it changes faster than it can be fetched";
         Err(unavailable(name, "the vault", why))
+    }
+
+    /// What is due for renewal and need not wait for it.
+    fn still_good(&self, stamp: &Stamp, now: Timestamp) -> Option<Arc<Secret>> {
+        let state = self.state.lock();
+        let (secret, due) = state.usable(stamp, now)?;
+        let awaited = state.ready.as_ref().and_then(|ready| ready.awaited);
+        (due && awaited.is_none_or(|at| now < at)).then_some(secret)
     }
 
     /// The fetch that is under way, begun if there is none.
@@ -346,6 +363,8 @@ impl State {
             tracing::warn!(secret = %secret.name, error = %failed.why, "not renewed: the old value is used on");
             if let Some(ready) = &mut self.ready {
                 ready.due = Some(after(now, RETRY));
+                // Who waits for a provider that is silent waits in vain.
+                ready.awaited = None;
             }
             return Ok(secret);
         }

@@ -2,6 +2,7 @@
 
 use std::{sync::atomic::AtomicUsize, time::Duration};
 
+mod due;
 mod forgotten;
 mod rotating;
 mod watched;
@@ -325,6 +326,8 @@ async fn a_value_is_renewed_before_its_end_and_old_ones_are_watched_for() {
     assert_eq!(get(&keeper, "KV").await.unwrap(), "value 2");
     assert_eq!(lab.store.asked(), 2);
     assert_eq!(
+    assert_eq!(get(&keeper, "KV").await.unwrap(), "value 1");
+    assert!(keeper.settle(LONG));
         watched(&keeper),
         [("value 1".to_owned(), false), ("value 2".to_owned(), true)]
     );
@@ -392,6 +395,8 @@ async fn a_silent_provider_is_borne_for_a_while_and_a_refusal_is_not() {
     let refused = get(&keeper, "KV").await.unwrap_err().to_string();
     assert!(refused.contains("403"), "{refused}");
 }
+    assert_eq!(get(&keeper, "KV").await.unwrap(), "value 1");
+    assert!(keeper.settle(LONG));
 
 #[tokio::test]
 async fn a_value_that_a_host_refuses_is_renewed_with_its_next_use_once_in_a_while() {
