@@ -88,7 +88,8 @@ pub struct GuardedValue {
     pub part: Option<usize>,
     /// The octets.
     pub value: Arc<SecretBytes>,
-    /// Whether this version may still be used; a revoked value may go nowhere.
+    /// Whether this version may still be used; a revoked value may go nowhere, and neither may one that the vault
+    /// has under a name that was given another.
     pub current: bool,
 }
 

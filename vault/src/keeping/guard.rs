@@ -171,7 +171,8 @@ pub(super) fn list(
                     continue;
                 }
             };
-            let usable = row.is_usable(now);
+            // A value that was given in its stead is what is meant by the name.
+            let usable = row.is_usable(now) && !keeper.given.contains_key(&name);
             list.stored(view, &name, row.version, value, usable);
             let end = row.ends().and_then(|end| Timestamp::from_second(end).ok());
             list.ends(end.filter(|_| usable));
