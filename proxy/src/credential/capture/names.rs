@@ -76,10 +76,57 @@ pub(super) fn is_called_credential(name: &str, value: &[u8]) -> bool {
         return true;
     }
     let long = value.len() >= LONG && !value.iter().any(u8::is_ascii_whitespace);
-    long && is_sent(&word(name.as_bytes()))
+    let bare = word(name.as_bytes());
+    let holds = |part: &&str| memmem::find(&bare, part.as_bytes()).is_some();
+    long && is_sent(&bare) && !FORMS.iter().chain(&HARMLESS).any(holds)
 }
 
 /// What is shorter may be the key of something else: of a map, of a translation.
 const LONG: usize = 16;
 /// In names of what guards a form against other sites.
 const FORMS: [&str; 4] = ["csrf", "xsrf", "verificationtoken", "authenticitytoken"];
+/// In names of keys that open nothing: halves of pairs that everybody may have, and what is used once.
+const HARMLESS: [&str; 4] = ["public", "publishable", "nonce", "idempotency"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_say_what_opens_something_and_what_does_not() {
+        let long = b"0123456789abcdef0123456789abcdef";
+        for (name, is) in [
+            ("key", true),
+            ("api_key", true),
+            ("deploy-key", true),
+            ("Authorization", true),
+            ("session_cookie", true),
+            ("auth", true),
+            ("client_secret", true),
+            // It is exchanged for a token, once.
+            ("public_token", true),
+            ("nonce_secret", true),
+            ("csrf_token", false),
+            ("csrf_key", false),
+            ("csrfKey", false),
+            ("X-XSRF-Key", false),
+            ("xsrf_cookie", false),
+            ("csrf_auth_bearer", false),
+            ("nonce_key", false),
+            ("idempotency_key", false),
+            ("Idempotency-Key", false),
+            ("public_key", false),
+            ("ssh-public-key", false),
+            ("publishableKey", false),
+            ("monkey_business", false),
+            ("bypass", false),
+        ] {
+            assert_eq!(is_called_credential(name, long), is, "{name}");
+        }
+        assert!(!is_called_credential("key", b"short"));
+        assert!(!is_called_credential(
+            "key",
+            b"words that are a text of several"
+        ));
+    }
+}
