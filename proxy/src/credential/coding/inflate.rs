@@ -13,6 +13,8 @@ pub(super) struct Inflate {
     wrapping: Wrapping,
     stream: Decompress,
     over: bool,
+    /// What comes now is no member, and neither is what follows it.
+    foreign: bool,
     _share: Share,
 }
 
@@ -35,6 +37,7 @@ impl Inflate {
             },
             wrapping,
             over: false,
+            foreign: false,
             _share: share,
         })
     }
@@ -43,7 +46,14 @@ impl Inflate {
 impl Engine for Inflate {
     fn step(&mut self, input: &[u8], room: &mut [u8]) -> Result<(usize, usize), DecodeError> {
         if self.over {
-            if self.wrapping != Wrapping::Gzip || input.first() != Some(&MEMBER) {
+            // Zero octets pad what is written in blocks; a member may follow them (gzip's and Python's readers
+            // go on there), and must not pass unseen.
+            let padding = input.iter().take_while(|octet| **octet == 0).count();
+            if self.wrapping == Wrapping::Gzip && !self.foreign && padding > 0 {
+                return Ok((padding, 0));
+            }
+            self.foreign |= input.first().is_some_and(|octet| *octet != MEMBER);
+            if self.wrapping != Wrapping::Gzip || self.foreign || input.is_empty() {
                 // What follows the end is nobody's (RFC 1952 §2.2 knows members only).
                 return Ok((input.len(), 0));
             }

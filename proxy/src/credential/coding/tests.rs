@@ -150,6 +150,30 @@ fn members_follow_one_another_and_what_follows_the_end_is_dropped() {
 }
 
 #[test]
+fn zeroes_pad_what_is_coded_and_hide_no_member_behind_them() {
+    let [one, two] = [&b"one, "[..], b"two"].map(|plain| encode(Coding::Gzip, plain));
+    let padded = [&one[..], &[0; 700], &two, &[0; 70]].concat();
+    for cut in [1, 7, 512, padded.len()] {
+        let pieces: Vec<&[u8]> = padded.chunks(cut).collect();
+        assert_eq!(
+            decode(&[Coding::Gzip], &pieces).unwrap(),
+            b"one, two",
+            "{cut}"
+        );
+    }
+    // Behind what is neither, nothing is a member any more, wherever it is cut.
+    let foreign = [&one[..], b"\0and more", &two].concat();
+    for cut in 1..foreign.len() {
+        let (head, tail) = foreign.split_at(cut);
+        assert_eq!(
+            decode(&[Coding::Gzip], &[head, tail]).unwrap(),
+            b"one, ",
+            "{cut}"
+        );
+    }
+}
+
+#[test]
 fn deflate_without_its_header_is_taken() {
     let mut to = write::DeflateEncoder::new(Vec::new(), Compression::fast());
     to.write_all(b"some plain text").unwrap();
