@@ -17,7 +17,7 @@ use super::{
     capture::Capture,
     memory::Memory,
     misuse::{Bearer, HeadText, Matter, in_method},
-    place::{Places, Replacement, Unplaced},
+    place::{Places, Replacement, Unplaceable, Unplaced},
     scrub::{Scrub, Weakened},
     sign::{certificate::ClientIdentity, treatment, treats_every_request},
     swap::Swappable,
@@ -227,7 +227,7 @@ fn place(
         watch: Some(Arc::clone(watch)),
     };
     let placed = placer.place(target, headers);
-    let placed = placed.map_err(|_| placer.unplaced(name))?;
+    let placed = placed.map_err(|why| placer.unplaced(name, why))?;
     if placed {
         tally.swapped(name, version);
     }
@@ -251,11 +251,13 @@ async fn treat_granted(
         }
         let secret = fetch(wallet, &name).await.map_err(Stopped::Unavailable)?;
         if matches!(secret.treatment, Treatment::ClientCertificate) {
-            if identity.replace(ClientIdentity::new(secret)).is_some() {
+            if let Some(first) = identity.replace(ClientIdentity::new(secret)) {
                 // Two certificates cannot be shown at once.
+                let shown = &first.secret().name;
                 return Err(Stopped::Unplaceable(Unplaced {
                     name,
-                    place: "a connection that shows another certificate".to_owned(),
+                    place: format!("a connection that shows the certificate of {shown}"),
+                    why: Unplaceable::Second,
                 }));
             }
         } else if treats_every_request(&secret.treatment) {

@@ -30,21 +30,59 @@ pub struct Places {
     some: Vec<SecretPlace>,
 }
 
-/// The value cannot stand there: it would end its field, or be something else than a value.
+/// Why a value cannot stand where its sentinel stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a value cannot stand where its sentinel stands")]
-pub struct Unplaceable;
+pub enum Unplaceable {
+    /// It would end its field, or be something else than a value.
+    #[error("it has characters that would end its place there")]
+    Ends,
+    /// The path would be another than the one that was decided on.
+    #[error(
+        "servers would read a dot segment in it then (. or ..), and so another path than the one that was allowed"
+    )]
+    Moves,
+    /// Path and query would be longer than any server takes.
+    #[error("it would make that longer than a request's target can be")]
+    Long,
+    /// There is no value for this sentinel any more.
+    #[error("the secret has no such part any more")]
+    Gone,
+    /// It is a certificate, and another one is shown.
+    #[error("one connection shows one certificate")]
+    Second,
+}
+
+impl Unplaceable {
+    /// What a person can do.
+    #[must_use]
+    pub const fn cure(self) -> &'static str {
+        match self {
+            Self::Ends => {
+                "send it in a place that takes it as it is (a JSON string, a form), or set the secret without \
+                 line breaks and marks"
+            }
+            Self::Moves => {
+                "send it in a header field, the query or the body, or set the secret without a segment of dots"
+            }
+            Self::Long => "send it in a header field or the body",
+            Self::Gone => {
+                "start the program anew: it gets a sentinel for each part that there is now"
+            }
+            Self::Second => "bind one of the two secrets alone to this host and port",
+        }
+    }
+}
 
 /// A value that could not be written where its sentinel stands.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "the value of {name} cannot stand in {place}: it has characters that would end its place there"
-)]
+#[error("the value of {name} cannot stand in {place}: {why}")]
 pub struct Unplaced {
     /// Of which secret.
     pub name: SecretName,
     /// In words.
     pub place: String,
+    /// Why not.
+    pub why: Unplaceable,
 }
 
 impl Places {
@@ -83,7 +121,7 @@ impl Replacement {
     /// # Errors
     /// [`Unplaceable`], when the secret has no such part any more.
     pub fn value(&self) -> Result<&[u8], Unplaceable> {
-        let part = self.secret.parts.get(self.part).ok_or(Unplaceable)?;
+        let part = self.secret.parts.get(self.part).ok_or(Unplaceable::Gone)?;
         Ok(part.value.expose())
     }
 }

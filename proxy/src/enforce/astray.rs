@@ -12,7 +12,7 @@ use super::{ledger::Ledger, request::Asked, secret::name_is_misused};
 use crate::{
     authority::{Authority, names::Names},
     credential::{
-        place::Unplaced,
+        place::{Unplaceable, Unplaced},
         tally::{Misuse, Tally},
         treat::Untreatable,
     },
@@ -44,7 +44,7 @@ impl Why {
     /// Of a value that cannot be written where its sentinel stands.
     #[must_use]
     pub fn unplaced(unplaced: &Unplaced) -> Self {
-        Self::unplaceable(&unplaced.to_string())
+        Self::unplaceable(&unplaced.to_string(), unplaced.why)
     }
 
     /// Of a permitted request that was stopped on its way.
@@ -79,12 +79,11 @@ impl Why {
     #[must_use]
     pub fn unwritten(tally: &Tally) -> Option<Self> {
         let text = tally.why_unplaced()?;
-        Some(Self::unplaceable(&text))
+        Some(Self::unplaceable(&text, Unplaceable::Ends))
     }
 
-    fn unplaceable(text: &str) -> Self {
-        let cure = "send it in a place that takes it as it is (a JSON string, a form), or set the secret without \
-                    line breaks and marks";
+    fn unplaceable(text: &str, why: Unplaceable) -> Self {
+        let cure = why.cure();
         Self {
             text: format!("{text}: {cure}").into(),
             own: true,

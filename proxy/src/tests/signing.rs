@@ -356,6 +356,28 @@ async fn a_certificate_is_shown_for_the_requests_it_is_granted_to_alone() {
 }
 
 #[tokio::test]
+async fn a_second_certificate_for_one_connection_is_refused_and_named() {
+    let (pem, takes) = certificate();
+    let origin = Origin::mutual("api.test", &["http/1.1"], takes, hello).await;
+    let keeper = Keeper::with(&[]);
+    keeper.put("KEY", &[&pem], Treatment::ClientCertificate);
+    keeper.put("OTHER", &[&certificate().0], Treatment::ClientCertificate);
+    let lab = lab(&origin, &keeper);
+    let request = Request::get("/with/a").header("host", "api.test");
+    let mut client = lab.https("api.test", "http/1.1").await;
+    let answer = client.send(request.body(empty()).unwrap()).await;
+    assert_eq!(
+        answer.json()["reason"],
+        DenyReason::SecretUnplaceable.as_str()
+    );
+    let hint = answer.json()["hint"].to_string();
+    let why = "the value of OTHER cannot stand in a connection that shows the certificate of KEY: one connection \
+               shows one certificate: bind one of the two";
+    assert!(hint.contains(why), "{hint}");
+    assert!(origin.seen.requests().is_empty());
+}
+
+#[tokio::test]
 async fn a_certificates_sentinel_is_sent_nowhere() {
     let (pem, takes) = certificate();
     let origin = Origin::mutual("api.test", &["http/1.1"], takes, hello).await;

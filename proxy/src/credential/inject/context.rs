@@ -39,7 +39,7 @@ fn write(before: &[u8], json: bool, value: &[u8], out: &mut Vec<u8>) -> Result<(
     } else if quoted {
         // A control character has no escape there.
         if value.iter().any(u8::is_ascii_control) {
-            return Err(Unplaceable);
+            return Err(Unplaceable::Ends);
         }
         for octet in value {
             if matches!(octet, b'"' | b'\\') {
@@ -48,7 +48,7 @@ fn write(before: &[u8], json: bool, value: &[u8], out: &mut Vec<u8>) -> Result<(
             out.push(*octet);
         }
     } else if json && value.iter().any(|octet| b"\"\\,:[]{}".contains(octet)) {
-        return Err(Unplaceable);
+        return Err(Unplaceable::Ends);
     } else {
         out.extend_from_slice(value);
     }
@@ -112,6 +112,9 @@ mod tests {
             assert_eq!(told.ok().as_deref(), expected, "{text}");
         }
         assert_eq!(placed(b"nothing", b"SENT", b"v"), Ok(None));
-        assert_eq!(placed(b"\"SENT\"", b"SENT", b"a\tb"), Err(Unplaceable));
+        assert_eq!(
+            placed(b"\"SENT\"", b"SENT", b"a\tb"),
+            Err(Unplaceable::Ends)
+        );
     }
 }

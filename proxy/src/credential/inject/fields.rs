@@ -29,7 +29,7 @@ pub(super) fn place(
         return Ok(false);
     };
     // What would end the field is refused here: CR, LF, NUL and other controls.
-    let mut placed = HeaderValue::from_bytes(&octets).map_err(|_| Unplaceable)?;
+    let mut placed = HeaderValue::from_bytes(&octets).map_err(|_| Unplaceable::Ends)?;
     // HPACK must not index it (RFC 7541 §7.1.3), nor a debug print show it.
     placed.set_sensitive(true);
     *value = placed;
@@ -102,12 +102,12 @@ fn basic(
     let user = new_user.as_deref().unwrap_or(user);
     if user.contains(&b':') {
         // RFC 7617 §2: a colon ends the user's name.
-        return Err(Unplaceable);
+        return Err(Unplaceable::Ends);
     }
     let password = new_password.as_deref().unwrap_or(password);
     let credentials = [user, b":", password].concat();
     if credentials.iter().any(u8::is_ascii_control) {
-        return Err(Unplaceable);
+        return Err(Unplaceable::Ends);
     }
     let encoded = general_purpose::STANDARD.encode(credentials);
     Ok(Some(format!("Basic {encoded}").into_bytes()))
@@ -145,7 +145,7 @@ fn cookies(
             .any(|octet| matches!(octet, b';' | 0..=0x1f | 0x7f))
         {
             // It would end the cookie, and begin another.
-            return Err(Unplaceable);
+            return Err(Unplaceable::Ends);
         }
         let placed = replaced(pair, &replacement.sentinel, value, Escape::Raw);
         pairs.push(placed.unwrap_or_default());

@@ -56,14 +56,16 @@ impl Placer {
     }
 
     /// It could not write a value where it looked last.
-    pub(super) fn unplaced(&self, name: &SecretName) -> Stopped {
-        let place = match &self.at {
-            Some(field) => named(self.watch.as_deref(), "header", field.as_str().as_bytes()),
-            None => "path or query".to_owned(),
+    pub(super) fn unplaced(&self, name: &SecretName, why: Unplaceable) -> Stopped {
+        let place = match (&self.at, why) {
+            (Some(field), _) => named(self.watch.as_deref(), "header", field.as_str().as_bytes()),
+            (None, Unplaceable::Moves) => "the path".to_owned(),
+            (None, _) => "path or query".to_owned(),
         };
         Stopped::Unplaceable(Unplaced {
             name: name.clone(),
             place,
+            why,
         })
     }
 

@@ -32,7 +32,7 @@ pub(super) fn place(placer: &mut Placer, target: &mut PathAndQuery) -> Result<bo
             Some(query) => format!("{path}?{query}"),
             None => path,
         };
-        *target = PathAndQuery::try_from(whole).map_err(|_| Unplaceable)?;
+        *target = PathAndQuery::try_from(whole).map_err(|_| Unplaceable::Long)?;
     }
     Ok(any)
 }
@@ -59,9 +59,10 @@ fn in_path(
         return Ok(None);
     }
     if moves(&placed) {
-        return Err(Unplaceable);
+        return Err(Unplaceable::Moves);
     }
-    String::from_utf8(placed).map(Some).map_err(|_| Unplaceable)
+    let placed = String::from_utf8(placed).map_err(|_| Unplaceable::Ends)?;
+    Ok(Some(placed))
 }
 
 /// Whether there is a dot segment in it, as servers read paths that undo escapes first: the path is another then

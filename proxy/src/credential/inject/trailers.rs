@@ -60,7 +60,7 @@ pub(in crate::credential) fn place_trailers(
         if let header::Entry::Occupied(mut entry) = trailers.entry(&field) {
             for value in entry.iter_mut() {
                 any |= fields::place(&mut placer, &field, value)
-                    .map_err(|_| placer.unplaced(&name))?;
+                    .map_err(|why| placer.unplaced(&name, why))?;
             }
         }
     }

@@ -16,6 +16,10 @@ async fn a_value_moves_no_path() {
             .unwrap();
         let answer = world.send("api.test", request).await;
         assert_eq!(answer.json()["reason"], "secret_unplaceable", "{value}");
+        let hint = answer.json()["hint"].to_string();
+        let why = "the value of TOKEN cannot stand in the path: servers would read a dot segment";
+        assert!(hint.contains(why), "{hint}");
+        assert!(hint.contains("send it in a header field"), "{hint}");
         assert!(world.origin.seen.requests().is_empty(), "{value}");
     }
 }
