@@ -183,15 +183,25 @@ impl Policy {
     /// Whether some rule lets a connection be opened and looked into where `binding` says.
     #[must_use]
     pub fn may_reach(&self, binding: &Binding) -> bool {
+        self.mode() == Mode::Observe || self.ports_towards(binding).contains(&binding.port())
+    }
+
+    /// The ports, in order, at which some rule lets connections to the host of `binding` be opened and looked into.
+    #[must_use]
+    pub fn ports_towards(&self, binding: &Binding) -> Vec<Port> {
         let overlaps = |rule: &&Rule| {
             let Target::Names(pattern) = &rule.target else {
                 return false;
             };
-            let ports = rule.ports.iter().any(|port| port.port == binding.port());
             let names = pattern.covers(binding.target()) || binding.target().covers(pattern);
-            rule.handling == Handling::Inspect && ports && names
+            rule.handling == Handling::Inspect && names
         };
-        self.mode() == Mode::Observe || self.own.rules.iter().any(|rule| overlaps(&rule))
+        let rules = self.own.rules.iter().filter(overlaps);
+        let ports = rules.flat_map(|rule| rule.ports.iter().map(|port| port.port));
+        let mut ports: Vec<_> = ports.collect();
+        ports.sort_unstable();
+        ports.dedup();
+        ports
     }
 
     /// Whether some rule lets the program hold this secret's value itself.

@@ -262,6 +262,15 @@ impl Binding {
         self.target.to_string()
     }
 
+    /// The host pattern with its port, as the option has it: 443 needs no telling.
+    #[must_use]
+    pub fn place(&self) -> String {
+        match self.port {
+            Port::HTTPS => self.host(),
+            port => format!("{}:{port}", self.target),
+        }
+    }
+
     pub(crate) const fn target(&self) -> &HostPattern {
         &self.target
     }

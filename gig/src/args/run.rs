@@ -32,15 +32,16 @@ pub(crate) struct RunArgs {
     pub(crate) upstream_ca: Vec<PathBuf>,
     /// Give the program a sentinel for a secret, whose value is swapped in on the way to these hosts and
     /// nowhere else: from gig's own environment variable NAME, or else from the vault. A host needs a
-    /// rule of its own. With places (NAME:header:Authorization,basic@HOST) it stands in those alone
-    #[arg(long, value_name = "NAME[:PLACE,…]@HOST[,HOST…]", value_parser = value::secret)]
+    /// rule of its own; without a port its port 443 is meant. With places
+    /// (NAME:header:Authorization,basic@HOST) it stands in those alone
+    #[arg(long, value_name = "NAME[:PLACE,…]@HOST[:PORT][,HOST[:PORT]…]", value_parser = value::secret)]
     pub(crate) secret: Vec<SecretArg>,
     /// Keep the tokens of a login made inside from the program: those that this OAuth 2.0 token endpoint
     /// gives it become sentinels of secret NAME, swapped in on the way to these hosts, and refresh
     /// tokens on the way back to the endpoint. Hosts need rules of their own
     #[arg(
         long,
-        value_name = "NAME=https://HOST/PATH@HOST[,HOST…]",
+        value_name = "NAME=https://HOST/PATH@HOST[:PORT][,HOST[:PORT]…]",
         value_parser = value::capture
     )]
     pub(crate) capture: Vec<SecretArg>,

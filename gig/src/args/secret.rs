@@ -184,7 +184,7 @@ pub(crate) struct SecretTestArgs {
     #[arg(long, value_name = "HOST[:PORT]")]
     pub(crate) allow: Vec<String>,
     /// Bind a secret, as for `gig run`
-    #[arg(long, value_name = "NAME[:PLACE,…]@HOST[,HOST…]", value_parser = value::secret)]
+    #[arg(long, value_name = "NAME[:PLACE,…]@HOST[:PORT][,HOST[:PORT]…]", value_parser = value::secret)]
     pub(crate) secret: Vec<SecretArg>,
     /// Which addresses a run would reach, as for `gig run`
     #[arg(long, value_enum, default_value = "external")]

@@ -28,6 +28,7 @@ use crate::{
 };
 
 mod captures;
+mod idle;
 mod shown;
 
 /// What a run knows of secrets.
@@ -78,7 +79,7 @@ impl Secrets {
         check_entrusted(&entrusted, policy)?;
         note_handing_out(&guarded);
         refuse_other_ways(args, &guarded)?;
-        note_unreachable(args, policy);
+        idle::note(args, policy);
         note_short(&guarded);
         shown::note(args, &guarded);
         let keeper = Arc::new(keeper);
@@ -273,23 +274,6 @@ fn note_handing_out(guarded: &[Arc<Secret>]) {
             "gig: warning: secret {name} hands out: the program may get credentials with it that work, and \
              can use those wherever it may send anything\n"
         ));
-    }
-}
-
-/// A binding allows nothing: says so where no rule does.
-fn note_unreachable(args: &RunArgs, policy: &Policy) {
-    for binding in args.secret.iter().flat_map(|secret| &secret.bindings) {
-        if !policy.may_reach(binding) {
-            let (host, name) = (binding.host(), binding.name());
-            let port = match binding.port().get() {
-                443 => String::new(),
-                port => format!(":{port}"),
-            };
-            tell(&format!(
-                "gig: --secret {name}@{host}{port} binds the secret and no rule allows {host}{port}: \
-                 add --allow {host}{port}, or a rule in the policy document\n"
-            ));
-        }
     }
 }
 

@@ -70,7 +70,7 @@ impl Policy {
         for binding in self.bindings().iter().filter(|bound| bound.name() == name) {
             let outcome = readable(&url).and_then(|url| of_binding(binding, url));
             considered.push(GrantConsidered {
-                rule: format!("--secret {name}@{}", binding.host()),
+                rule: format!("--secret {name}@{}", binding.place()),
                 line: None,
                 target: format!("{} port {}", binding.host(), binding.port()),
                 grant: binding.grant.to_string(),
