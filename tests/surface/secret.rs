@@ -54,6 +54,29 @@ impl Vault {
 }
 
 #[test]
+fn a_prefix_that_is_half_of_the_value_is_refused() {
+    let vault = Vault::new();
+    let value = "acme_0123456789abcdefghijklmnopqrstuv";
+    let definition = "shape: {like: {prefix: acme_0123456789abcd, length: 18}}";
+    let definition = vault.file("shape.yaml", definition);
+    for option in [
+        ["--like", "acme_0123456789abcd"],
+        ["--definition", &*definition],
+    ] {
+        let words = [&["secret", "set", "TOKEN"], &option[..]].concat();
+        let set = vault.gig(&words, value);
+        assert_ne!(set.status, 0, "{set:?}");
+        assert!(
+            set.errors.contains("would begin with half of the value"),
+            "{set:?}"
+        );
+        assert!(!format!("{set:?}").contains(value), "{set:?}");
+    }
+    let set = vault.gig(&["secret", "set", "TOKEN", "--like", "acme_"], value);
+    assert_eq!(set.status, 0, "{set:?}");
+}
+
+#[test]
 fn a_value_goes_in_and_is_never_shown() {
     let vault = Vault::new();
     let set = vault.gig(&["secret", "set", "TOKEN"], &format!("{VALUE}\n"));

@@ -59,6 +59,19 @@ pub enum Shape {
     Jwt,
 }
 
+impl Shape {
+    /// Whether half of `value` or more could be read off a sentinel of this shape.
+    #[must_use]
+    pub fn tells_half_of(&self, value: &[u8]) -> bool {
+        let Self::Like { prefix, .. } = self else {
+            return false;
+        };
+        let alike = prefix.bytes().zip(value).take_while(|(a, b)| a == *b);
+        let told = alike.count();
+        told > 0 && 2 * told >= value.len()
+    }
+}
+
 /// What the border does with a secret.
 #[derive(Debug, Clone, Default)]
 pub enum Treatment {
@@ -87,4 +100,35 @@ pub struct AwsScope {
     pub services: Vec<String>,
     /// Also for requests whose answers are credentials.
     pub hands_out: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shape_that_begins_like_half_of_a_value_tells_it() {
+        let like = |prefix: &str| Shape::Like {
+            prefix: prefix.to_owned(),
+            length: 20,
+            alphabet: "0123456789abcdef".to_owned(),
+        };
+        for (prefix, value, tells) in [
+            ("ghp_", "ghp_0123456789abcdef", false),
+            ("ghp_012345", "ghp_0123456789abcdef", true),
+            ("ghp_01234", "ghp_0123456789abcdef", false),
+            // Whatever follows what is alike.
+            ("ghp_012345-and-more", "ghp_0123456789abcdef", true),
+            ("other", "ghp_0123456789abcdef", false),
+            ("", "ghp_", false),
+            ("x", "", false),
+        ] {
+            assert_eq!(
+                like(prefix).tells_half_of(value.as_bytes()),
+                tells,
+                "{prefix}"
+            );
+        }
+        assert!(!Shape::Plain.tells_half_of(b"gigph-"));
+    }
 }

@@ -273,6 +273,16 @@ fn shape(args: &SecretSetArgs, definition: &mut Definition, taken: &Taken) -> an
     } else if definition.shape.is_none() && matches!(definition.kind, KindDefinition::Static) {
         definition.shape = ShapeDefinition::guessed(value);
     }
+    let shape = definition
+        .shape
+        .as_ref()
+        .and_then(|shape| shape.shape().ok());
+    if shape.is_some_and(|shape| shape.tells_half_of(value)) {
+        bail!(
+            "sentinels of this shape would begin with half of the value, which programs are to have nothing of: say \
+             less of it (--like, or prefix in the definition file), such as what all keys of its kind begin with"
+        );
+    }
     Ok(())
 }
 

@@ -242,7 +242,11 @@ impl Wallet {
 
     /// Mints a sentinel for one part, where none is held.
     fn hold_part(&self, secret: &Secret, part: usize, of: &Part) -> Result<(), MintSentinelError> {
-        let watch = matches!(of.shape, Shape::Jwt).then(|| self.border.watch());
+        let shape = match of.shape.tells_half_of(of.value.expose()) {
+            true => &Shape::Plain,
+            false => &of.shape,
+        };
+        let watch = matches!(shape, Shape::Jwt).then(|| self.border.watch());
         let original = watch.as_deref().map(|watch| Original {
             value: &of.value,
             watch,
@@ -257,7 +261,7 @@ impl Wallet {
             name: secret.name.clone(),
             part,
             variable: Arc::clone(&of.variable),
-            sentinel: mint(&of.shape, original)?.into(),
+            sentinel: mint(shape, original)?.into(),
             told: is_told(secret, part),
             captured: None,
         });
