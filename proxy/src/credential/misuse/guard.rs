@@ -1,0 +1,228 @@
+//! Looks at what is decoded of a body, or at a stream, while it passes.
+
+use std::sync::Arc;
+
+use gig_policy::{SandboxId, SecretGrant, SecretName};
+
+use super::{Bearer, Matter, Pieces, Standing};
+use crate::credential::{
+    rewrite::{Rewrite, RewriteError},
+    spelling::Finds,
+    tally::{Misuse, Tally},
+    watch::{Found, Watch, What},
+};
+
+/// Looks at a body while it passes. Nothing is held back: what was seen before is remembered, and the
+/// octets that would complete a find are not passed on.
+#[derive(Debug)]
+pub struct Guard {
+    watch: Arc<Watch>,
+    sandbox: SandboxId,
+    granted: Arc<[SecretGrant]>,
+    /// Its own sentinels stay what they are in this body.
+    literal: bool,
+    /// Escapes are not undone.
+    as_is: bool,
+    place: &'static str,
+    tally: Arc<Tally>,
+    /// The last octets that passed, from where a find may have begun.
+    tail: Vec<u8>,
+    finds: Finds,
+    pub(super) pieces: Pieces,
+    standing: Standing,
+    /// What was found whole: that it is there when pieces are put together is no news.
+    whole: Vec<(SecretName, What)>,
+}
+
+impl Guard {
+    /// A guard for one body or direction.
+    #[must_use]
+    pub fn new(
+        watch: &Arc<Watch>,
+        bearer: &Bearer<'_>,
+        place: &'static str,
+        tally: &Arc<Tally>,
+    ) -> Self {
+        Self {
+            watch: Arc::clone(watch),
+            sandbox: bearer.sandbox,
+            granted: bearer.granted.into(),
+            literal: false,
+            as_is: false,
+            place,
+            tally: Arc::clone(tally),
+            tail: Vec::new(),
+            finds: Finds::empty(),
+            pieces: Pieces::never(),
+            standing: Standing::default(),
+            whole: Vec::new(),
+        }
+    }
+
+    /// Puts pieces together as they stand in this body.
+    #[must_use]
+    pub fn in_pieces(mut self, pieces: Pieces) -> Self {
+        self.pieces = pieces;
+        self
+    }
+
+    /// Tells places for credentials from other text.
+    #[must_use]
+    pub(in crate::credential) fn standing(mut self, standing: Standing) -> Self {
+        self.standing = standing;
+        self
+    }
+
+    /// Notes sentinels that could have been swapped elsewhere: nothing is, in this body.
+    #[must_use]
+    pub const fn literal(mut self) -> Self {
+        self.literal = true;
+        self
+    }
+
+    /// Looks at octets as they are, and undoes no escapes.
+    #[must_use]
+    pub const fn as_is(mut self) -> Self {
+        self.as_is = true;
+        self
+    }
+
+    /// Looks for what is known now, in what comes and in what was remembered.
+    pub fn renew(&mut self, watch: &Arc<Watch>) {
+        if !Arc::ptr_eq(&self.watch, watch) {
+            self.watch = Arc::clone(watch);
+            self.pieces.renew();
+        }
+    }
+
+    /// Looks at the next octets, before they pass.
+    ///
+    /// # Errors
+    /// [`RewriteError::Misuse`]: they must not.
+    pub fn look(&mut self, octets: &[u8]) -> Result<(), RewriteError> {
+        let watch = Arc::clone(&self.watch);
+        let mut piece = std::mem::take(&mut self.tail);
+        let joint = piece.len();
+        let mut verdict = Verdict::default();
+        if self.as_is {
+            piece.extend_from_slice(octets);
+            watch.find(&piece, |found, at| {
+                // What ends before was told before.
+                if at.end > joint {
+                    verdict.add(self, found, false);
+                }
+            });
+            drop(piece.drain(..piece.len().saturating_sub(watch.longest())));
+            self.tail = piece;
+            return verdict.result;
+        }
+        let mut finds = std::mem::take(&mut self.finds);
+        let whole = if joint == 0 {
+            octets
+        } else {
+            piece.extend_from_slice(octets);
+            piece.as_slice()
+        };
+        watch.look(whole, &mut finds);
+        let asked = finds.hits.iter().any(|hit| hit.end > joint);
+        self.standing.read(octets, asked);
+        for hit in finds.hits.iter().filter(|hit| hit.end > joint) {
+            if let Some(found) = watch.spelled(hit.text) {
+                let place = (hit.start, hit.end);
+                let credential = self.standing.is_credential(whole, joint, place, found.form);
+                verdict.add(self, found, credential);
+                if self.whole.len() < REMEMBERED && !self.is_whole(found) {
+                    self.whole.push((found.name.clone(), found.what));
+                }
+            }
+        }
+        let open = finds.open_from(0).unwrap_or(whole.len());
+        self.standing.passed(whole.get(..open).unwrap_or_default());
+        if joint == 0 {
+            piece.extend_from_slice(octets.get(open..).unwrap_or_default());
+        } else {
+            drop(piece.drain(..open));
+        }
+        (self.tail, self.finds) = (piece, finds);
+        if verdict.result.is_ok() {
+            let mut pieces = std::mem::take(&mut self.pieces);
+            let credential = self.standing.is_form();
+            pieces.look(octets, &watch, |found| {
+                if !self.is_whole(found) {
+                    verdict.add(self, found, credential);
+                }
+            });
+            self.pieces = pieces;
+        }
+        verdict.result
+    }
+
+    fn is_whole(&self, found: &Found) -> bool {
+        let known = |(name, what): &(SecretName, What)| *name == found.name && *what == found.what;
+        self.whole.iter().any(known)
+    }
+}
+
+impl Rewrite for Guard {
+    fn push(&mut self, octets: &[u8], out: &mut Vec<u8>) -> Result<(), RewriteError> {
+        self.look(octets)?;
+        out.extend_from_slice(octets);
+        Ok(())
+    }
+
+    fn finish(&mut self, _: &mut Vec<u8>) -> Result<(), RewriteError> {
+        Ok(())
+    }
+
+    fn held(&self) -> usize {
+        0
+    }
+}
+
+/// What the finds of one look come to.
+struct Verdict {
+    result: Result<(), RewriteError>,
+}
+
+impl Default for Verdict {
+    fn default() -> Self {
+        Self { result: Ok(()) }
+    }
+}
+
+impl Verdict {
+    fn add(&mut self, guard: &Guard, found: &Found, credential: bool) {
+        let bearer = Bearer {
+            sandbox: guard.sandbox,
+            granted: &guard.granted,
+        };
+        let own = matches!(found.what, What::Sentinel(_));
+        match bearer.judge(found, credential) {
+            Matter::Fine if own && !bearer.may_stand_in_body(found) => {
+                let text = bearer.told(found, guard.place);
+                let text = format!("{text}, where the policy does not take it");
+                if credential {
+                    let name = found.name.clone();
+                    let text = text.into();
+                    let own = true;
+                    guard.tally.misused(Misuse { name, text, own });
+                    self.result = Err(RewriteError::Misuse);
+                } else {
+                    guard.tally.found(text);
+                }
+            }
+            Matter::Fine if guard.literal && own => {
+                guard.tally.found(bearer.told(found, guard.place));
+            }
+            Matter::Fine => {}
+            Matter::Noted => guard.tally.found(bearer.told(found, guard.place)),
+            Matter::Refused => {
+                guard.tally.misused(bearer.misuse(found, guard.place));
+                self.result = Err(RewriteError::Misuse);
+            }
+        }
+    }
+}
+
+/// More than a record tells.
+const REMEMBERED: usize = 32;
