@@ -16,7 +16,7 @@ use super::{
     needles::{Needles, Occurrence, SHORTEST},
     spelling::{Finds, Spellings, Text},
     unescape::{escapes, escapes_behind, unescape, unescape_behind},
-    writings::other_texts,
+    writings::{in_json, other_texts},
 };
 
 /// What is looked for.
@@ -123,51 +123,17 @@ impl Watch {
             let what = What::Captured(token.sandbox);
             (token.value.expose(), token.name.clone(), what)
         });
-        let (mut texts, mut subjects) = (Vec::new(), Vec::new());
-        let (mut pieces, mut piece_subjects) = (Vec::new(), Vec::new());
-        let (mut names, mut name_subjects) = (Vec::new(), Vec::new());
+        let mut all = Gathered::default();
         for (text, name, what) in sentinels.chain(values).chain(tokens) {
-            if text.len() < SHORTEST {
-                continue;
-            }
-            let found = |form| Found {
-                name: name.clone(),
-                what,
-                form,
-            };
-            // Room for all of it: what grows would leave copies that are not wiped.
-            let mut add = |text: &[u8]| {
-                let mut seen = Zeroizing::new(Vec::with_capacity(text.len()));
-                unescape(text, &mut seen);
-                if *seen != text && seen.len() >= SHORTEST {
-                    // What looks escaped itself is found in the view that undoes it, too.
-                    texts.push(seen);
-                    subjects.push(found(Form::Plain));
-                }
-                for (form, octets) in forms(text) {
-                    texts.push(octets);
-                    subjects.push(found(form));
-                }
-            };
-            add(text);
-            other_texts(text).for_each(|other| add(&other));
-            // A sentinel is worth nothing, in whatever digits.
-            let is_sentinel = matches!(what, What::Sentinel(_));
-            for octets in Some(text)
-                .filter(|_| !is_sentinel)
-                .into_iter()
-                .flat_map(in_names)
-            {
-                names.push(octets);
-                name_subjects.push(found(Form::Base32));
-            }
-            let mut bare = Zeroizing::new(Vec::with_capacity(text.len()));
-            squeeze(text, &mut bare);
-            if bare.len() >= SHORTEST_SPLIT && is_varied(&bare) {
-                pieces.push(bare);
-                piece_subjects.push(found(Form::Split));
+            if text.len() >= SHORTEST {
+                all.add(text, (name, what));
             }
         }
+        let Gathered {
+            whole: Row(texts, subjects),
+            pieces: Row(pieces, piece_subjects),
+            names: Row(names, name_subjects),
+        } = all;
         let mut spelled = Vec::new();
         let mut spelled_subjects = Vec::new();
         for (subject, octets) in texts.iter().enumerate() {
@@ -290,6 +256,73 @@ impl Watch {
                 tell(found);
             }
         });
+    }
+}
+
+/// Texts to look for, and what each stands for.
+#[derive(Default)]
+struct Row(Vec<Zeroizing<Vec<u8>>>, Vec<Found>);
+
+/// All of them.
+#[derive(Default)]
+struct Gathered {
+    whole: Row,
+    pieces: Row,
+    names: Row,
+}
+
+impl Row {
+    fn push(&mut self, octets: Zeroizing<Vec<u8>>, (name, what): &(SecretName, What), form: Form) {
+        self.0.push(octets);
+        self.1.push(Found {
+            name: name.clone(),
+            what: *what,
+            form,
+        });
+    }
+}
+
+impl Gathered {
+    fn add(&mut self, text: &[u8], (name, what): (SecretName, What)) {
+        let of = (name, what);
+        self.add_forms(text, &of);
+        other_texts(text).for_each(|other| self.add_forms(&other, &of));
+        for (form, octets) in in_json(text).iter().flat_map(|json| forms(json)) {
+            if matches!(form, Form::Base64 | Form::Hex) {
+                self.whole.push(octets, &of, form);
+            }
+        }
+        // A sentinel is worth nothing, in whatever digits.
+        let digits = !matches!(what, What::Sentinel(_));
+        for octets in in_names(text).into_iter().filter(|_| digits) {
+            self.names.push(octets, &of, Form::Base32);
+        }
+        let mut bare = Zeroizing::new(Vec::with_capacity(text.len()));
+        squeeze(text, &mut bare);
+        if bare.len() < SHORTEST_SPLIT || !is_varied(&bare) {
+            return;
+        }
+        self.pieces.push(bare, &of, Form::Split);
+        // Digits with marks between them, as fingerprints and dumps have them.
+        let hex = forms(text).into_iter().find(|(form, _)| *form == Form::Hex);
+        let whole = |(_, octets): &(Form, Zeroizing<Vec<u8>>)| octets.len() == 2 * text.len();
+        if let Some((form, octets)) = hex.filter(whole).filter(|_| digits) {
+            self.pieces.push(octets, &of, form);
+        }
+    }
+
+    /// A text as it travels.
+    fn add_forms(&mut self, text: &[u8], of: &(SecretName, What)) {
+        // Room for all of it: what grows would leave copies that are not wiped.
+        let mut seen = Zeroizing::new(Vec::with_capacity(text.len()));
+        unescape(text, &mut seen);
+        if *seen != text && seen.len() >= SHORTEST {
+            // What looks escaped itself is found in the view that undoes it, too.
+            self.whole.push(seen, of, Form::Plain);
+        }
+        for (form, octets) in forms(text) {
+            self.whole.push(octets, of, form);
+        }
     }
 }
 

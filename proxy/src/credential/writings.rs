@@ -1,7 +1,7 @@
 //! The other texts that a value is written as by what knows no better: a form's encoder makes `+` of each blank,
 //! what speaks Latin-1 has an octet a letter, and what takes octets for letters (Python's `b'\xc3'` read as
 //! JavaScript reads it, UTF-8 read as Latin-1 and written anew) has two. What is written in ASCII without blanks
-//! has none of them.
+//! has none of them. And as strings of JSON, whose escapes nobody undoes within Base64.
 
 use zeroize::Zeroizing;
 
@@ -27,6 +27,49 @@ fn writings(value: &[u8]) -> Vec<Zeroizing<Vec<u8>>> {
     }
     add(plus(value));
     all
+}
+
+/// The value in a string of JSON (RFC 8259 §7), with other letters than those of ASCII as they are and escaped; each
+/// once, and none that is the value. Where it stands as it is its escapes are undone; within an encoding they are not.
+pub(super) fn in_json(value: &[u8]) -> Vec<Zeroizing<Vec<u8>>> {
+    let Ok(text) = std::str::from_utf8(value) else {
+        return Vec::new();
+    };
+    let mut all: Vec<Zeroizing<Vec<u8>>> = Vec::new();
+    for ascii in [false, true] {
+        let mut written = Zeroizing::new(Vec::with_capacity(6 * value.len()));
+        text.chars()
+            .for_each(|sign| write_json(sign, ascii, &mut written));
+        if *written != value && !all.contains(&written) {
+            all.push(written);
+        }
+    }
+    all
+}
+
+fn write_json(sign: char, ascii: bool, out: &mut Vec<u8>) {
+    let short = match sign {
+        '"' | '\\' => Some(sign),
+        '\n' => Some('n'),
+        '\r' => Some('r'),
+        '\t' => Some('t'),
+        '\u{8}' => Some('b'),
+        '\u{c}' => Some('f'),
+        _ => None,
+    };
+    let mut room = [0; 4];
+    if let Some(short) = short {
+        out.push(b'\\');
+        out.extend_from_slice(short.encode_utf8(&mut room).as_bytes());
+    } else if sign < ' ' || ascii && !(' '..='~').contains(&sign) {
+        for unit in sign.encode_utf16(&mut [0; 2]) {
+            out.extend_from_slice(b"\\u");
+            let digits = [12, 8, 4, 0].map(|shift| usize::from(*unit >> shift & 15));
+            out.extend(digits.iter().filter_map(|digit| HEX.get(*digit)));
+        }
+    } else {
+        out.extend_from_slice(sign.encode_utf8(&mut room).as_bytes());
+    }
 }
 
 /// With `+` for each blank (`application/x-www-form-urlencoded`).
@@ -60,6 +103,8 @@ fn gathered(most: usize, octets: impl Iterator<Item = u8>) -> Zeroizing<Vec<u8>>
     all.extend(octets);
     all
 }
+
+const HEX: &[u8; 16] = b"0123456789abcdef";
 
 #[cfg(test)]
 pub(super) mod tests {
@@ -136,6 +181,13 @@ pub(super) mod tests {
                 signs(|sign| format!("&#x{:x};", u32::from(sign))).into_bytes(),
             ),
             ("Base64", STANDARD.encode(value).into_bytes()),
+            ("Base64 of JSON", STANDARD.encode(json(value)).into_bytes()),
+            (
+                "Base64 of JSON with its own letters",
+                STANDARD
+                    .encode(serde_json::to_string(value).unwrap())
+                    .into_bytes(),
+            ),
         ];
         let quoted = value.replace('\\', r"\\").replace('\'', r"\'");
         let octets = escaped(
@@ -150,6 +202,28 @@ pub(super) mod tests {
             all.push(("Latin-1", latin1.to_vec()));
         }
         all
+    }
+
+    #[test]
+    fn a_string_of_json_is_as_encoders_write_it() {
+        for value in ODD
+            .into_iter()
+            .chain(["a\u{1}\u{8}\u{c}\u{7f}\r\t", "plain"])
+        {
+            let texts: Vec<_> = in_json(value.as_bytes())
+                .into_iter()
+                .map(|text| String::from_utf8(text.to_vec()).unwrap())
+                .collect();
+            let whole = serde_json::to_string(value).unwrap();
+            let inside = whole.get(1..whole.len() - 1).unwrap();
+            assert!(inside == value || texts.iter().any(|text| text == inside));
+            for text in &texts {
+                let read: String = serde_json::from_str(&format!("\"{text}\"")).unwrap();
+                assert_eq!(read, value);
+            }
+            let none = inside == value && value.is_ascii() && !value.contains('\u{7f}');
+            assert_eq!(texts.is_empty(), none, "{value}");
+        }
     }
 
     #[test]

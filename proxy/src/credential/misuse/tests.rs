@@ -4,17 +4,23 @@ use gig_vault::{Guarded, GuardedValue, SecretBytes};
 use proptest::prelude::*;
 
 use super::*;
-use crate::credential::{armour::tests::pem, forms::forms, watch::LiveSentinel};
+use crate::credential::{
+    armour::tests::pem,
+    forms::{Form, forms},
+    watch::LiveSentinel,
+};
 
 mod odd;
 
 pub(super) const VALUE: &str = "r3al-value/of+it==";
+/// Enough letters to be found in pieces.
+const LONG: &str = "r3al-value/of+it-that-is.long-enough-for-pieces";
 
 pub(super) fn watch() -> Arc<Watch> {
     watch_of(VALUE.as_bytes())
 }
 
-fn watch_of(value: &[u8]) -> Arc<Watch> {
+pub(super) fn watch_of(value: &[u8]) -> Arc<Watch> {
     let guarded = Guarded {
         generation: 1,
         values: vec![GuardedValue {
@@ -109,18 +115,8 @@ fn a_value_that_is_folded_over_lines_is_refused_wherever_they_end() {
 
 #[test]
 fn a_value_that_is_folded_with_blanks_or_marks_is_refused_where_values_are_told_apart() {
-    let long = "r3al-value/of+it-that-is-long-enough-for-pieces";
-    let guarded = Guarded {
-        generation: 1,
-        values: vec![GuardedValue {
-            name: "T".parse().unwrap(),
-            version: 1,
-            part: Some(0),
-            value: Arc::new(SecretBytes::new(long.into())),
-            current: true,
-        }],
-    };
-    let watch = Arc::new(Watch::new([], &guarded));
+    let long = LONG;
+    let watch = watch_of(long.as_bytes());
     let refused = |pieces: Pieces, text: &[u8]| {
         let mut guard = guard(&watch).in_pieces(pieces);
         guard.look(text).is_err()
@@ -132,6 +128,36 @@ fn a_value_that_is_folded_with_blanks_or_marks_is_refused_where_values_are_told_
         assert!(refused(Pieces::multipart(b"b"), &part), "{between:?}");
         // Nothing tells values apart here; see SECURITY.md.
         assert!(!refused(Pieces::never(), &lines), "{between:?}");
+    }
+}
+
+/// A header section with this field.
+fn head_of(value: &str) -> HeadText {
+    let mut headers = HeaderMap::new();
+    headers.insert("x-note", value.parse().unwrap());
+    HeadText::of(&Method::GET, ("/", None), &headers)
+}
+
+#[test]
+fn digits_with_marks_between_them_are_found_where_values_are_told_apart() {
+    let watch = watch_of(LONG.as_bytes());
+    for (mark, every) in [
+        (":", 1),
+        ("-", 1),
+        (" ", 1),
+        (" ", 2),
+        ("\n", 16),
+        (", ", 4),
+    ] {
+        let digits: Vec<String> = LONG.bytes().map(|octet| format!("{octet:02X}")).collect();
+        let text = digits.chunks(every).map(|few| few.concat());
+        let text = text.collect::<Vec<_>>().join(mark);
+        let json = format!("{{\"a\": \"{}\"}}", text.replace('\n', "\\n"));
+        let mut guard = guard(&watch).in_pieces(Pieces::json());
+        assert!(guard.look(json.as_bytes()).is_err(), "{json}");
+        let mut found = Vec::new();
+        head_of(&text.replace('\n', " ")).find(&watch, |f, _| found.push(f.form));
+        assert_eq!(found, [Form::Hex], "{text}");
     }
 }
 

@@ -14,7 +14,7 @@ use crate::credential::{
     needles::SHORTEST,
     spelling::{Finds, Lead, Spellings, Text, Waiting, unit::canonical},
     wide::{Wide, WideText, wide},
-    writings::other_texts,
+    writings::{in_json, other_texts},
 };
 
 /// What is looked for.
@@ -67,6 +67,9 @@ impl Patterns {
                 forms.add_all(value, number);
                 for other in other_texts(value) {
                     forms.add_all(&other, number);
+                }
+                for json in in_json(value) {
+                    forms.add_coded(&json, number);
                 }
             }
         }
@@ -127,6 +130,15 @@ impl Forms {
             // What looks escaped itself may come back without its escapes.
             self.add(Text::new(&undone, true, None), number, Form::Plain);
         }
+        self.add_coded(value, number.0);
+        for WideText { octets, wide } in wide(value) {
+            self.add(Text::new(&octets, true, None), number, Form::Wide(wide));
+        }
+    }
+
+    /// In the encodings that leave no octet as it is.
+    fn add_coded(&mut self, value: &[u8], number: usize) {
+        let number = (number, value.len());
         for skipped in 0..3 {
             let standard = core(value, skipped, &general_purpose::STANDARD_NO_PAD);
             let url_safe = core(value, skipped, &general_purpose::URL_SAFE_NO_PAD);
@@ -151,9 +163,6 @@ impl Forms {
         let mut hex = Zeroizing::new(Vec::with_capacity(2 * value.len()));
         hex.extend(digits.filter_map(|digit| HEX.get(usize::from(digit)).copied()));
         self.add(Text::new(&hex, true, None), number, Form::Hex);
-        for WideText { octets, wide } in wide(value) {
-            self.add(Text::new(&octets, true, None), number, Form::Wide(wide));
-        }
     }
 }
 
