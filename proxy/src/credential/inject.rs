@@ -280,7 +280,7 @@ fn look(
     let text = HeadText::of(head.method, target, head.headers);
     let misused = in_method(watch, bearer.sandbox, head.method);
     let wanted = judged(&text, (watch, bearer), misused.into_iter().collect())?;
-    let values = head.has_body.then(|| text.into_values());
+    let values = head.has_body.then(|| text.into_values(watch));
     Ok((wanted, values.unwrap_or_default()))
 }
 

@@ -116,7 +116,7 @@ pub struct HeadText {
     text: Vec<u8>,
     /// Values alone, in the order in which somebody would put pieces together.
     values: Vec<u8>,
-    /// The values of the header section that it is the trailer section of.
+    /// The last letters of the header section that it is the trailer section of.
     before: Arc<[u8]>,
     places: Vec<(usize, Place)>,
     /// What Basic credentials hold: it may be encoded once more.
@@ -172,10 +172,11 @@ impl HeadText {
         head
     }
 
-    /// Its values alone: a trailer section may go on with them.
+    /// The last letters and digits of its values, as many as a piece may have: a trailer section may go on with
+    /// them. All of them would be kept for as long as a body streams.
     #[must_use]
-    pub fn into_values(self) -> Arc<[u8]> {
-        self.values.into()
+    pub fn into_values(self, watch: &Watch) -> Arc<[u8]> {
+        watch.last_bare(&self.values).into()
     }
 
     fn add_headers(&mut self, headers: &HeaderMap) {

@@ -249,6 +249,15 @@ impl Watch {
         });
     }
 
+    /// Of what is left when all but letters and digits is left out, what a text in pieces may begin in.
+    pub(super) fn last_bare(&self, octets: &[u8]) -> Vec<u8> {
+        let (mut view, mut bare) = (Vec::new(), Letters::default());
+        add_bare(octets, &mut view, &mut bare);
+        let letters = bare.as_slice();
+        let from = letters.len().saturating_sub(self.longest_piece());
+        letters.get(from..).unwrap_or_default().to_vec()
+    }
+
     /// Tells what stands in letters and digits that were put together.
     pub(super) fn find_bare<'a>(&'a self, bare: &[u8], mut tell: impl FnMut(&'a Found)) {
         self.pieces.find_each(bare, |occurrence| {

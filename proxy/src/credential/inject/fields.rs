@@ -7,6 +7,7 @@ use http::{
     header::{AUTHORIZATION, COOKIE},
 };
 use memchr::memmem;
+use zeroize::Zeroizing;
 
 use super::{Placer, context};
 use crate::credential::place::{Escape, Replacement, Unplaceable, replaced};
@@ -17,12 +18,12 @@ pub(super) fn place(
     name: &HeaderName,
     value: &mut HeaderValue,
 ) -> Result<bool, Unplaceable> {
-    let mut octets = None;
+    let mut octets: Option<Zeroizing<Vec<u8>>> = None;
     let replacements = placer.replacements.clone();
     for replacement in &replacements {
-        let text = octets.as_deref().unwrap_or(value.as_bytes());
+        let text = octets.as_ref().map_or(value.as_bytes(), |octets| octets);
         if let Some(next) = one(placer, name, text, replacement)? {
-            octets = Some(next);
+            octets = Some(Zeroizing::new(next));
         }
     }
     let Some(octets) = octets else {
@@ -90,8 +91,11 @@ fn basic(
     fits: impl Fn(&SecretPlace) -> bool,
 ) -> Result<Option<Vec<u8>>, Unplaceable> {
     let value = replacement.value()?;
-    let new_user = replaced(user, &replacement.sentinel, value, Escape::Raw);
-    let new_password = replaced(password, &replacement.sentinel, value, Escape::Raw);
+    let new = |text: &[u8]| {
+        let placed = replaced(text, &replacement.sentinel, value, Escape::Raw);
+        placed.map(Zeroizing::new)
+    };
+    let (new_user, new_password) = (new(user), new(password));
     if new_user.is_none() && new_password.is_none() {
         return Ok(None);
     }
@@ -99,18 +103,21 @@ fn basic(
         placer.misplaced.push("Basic credentials".to_owned());
         return Ok(None);
     }
-    let user = new_user.as_deref().unwrap_or(user);
+    let user = new_user.as_ref().map_or(user, |user| user);
     if user.contains(&b':') {
         // RFC 7617 §2: a colon ends the user's name.
         return Err(Unplaceable::Ends);
     }
-    let password = new_password.as_deref().unwrap_or(password);
-    let credentials = [user, b":", password].concat();
+    let password = new_password.as_ref().map_or(password, |password| password);
+    let credentials = Zeroizing::new([user, b":", password].concat());
     if credentials.iter().any(u8::is_ascii_control) {
         return Err(Unplaceable::Ends);
     }
-    let encoded = general_purpose::STANDARD.encode(credentials);
-    Ok(Some(format!("Basic {encoded}").into_bytes()))
+    // Room for all of it: what grows would leave copies that are not wiped.
+    let mut field = String::with_capacity("Basic ".len() + credentials.len().div_ceil(3) * 4);
+    field.push_str("Basic ");
+    general_purpose::STANDARD.encode_string(&*credentials, &mut field);
+    Ok(Some(field.into_bytes()))
 }
 
 /// Each `name=value` by itself (RFC 6265 §4.2.1).
@@ -170,13 +177,14 @@ fn binary(
         match replaced(&decoded, &replacement.sentinel, value, Escape::Raw) {
             None => values.push(encoded.to_vec()),
             Some(placed) => {
+                let placed = Zeroizing::new(placed);
                 let padded = encoded.ends_with(b"=");
                 let engine = if padded {
                     &general_purpose::STANDARD
                 } else {
                     &NO_PAD
                 };
-                values.push(engine.encode(placed).into_bytes());
+                values.push(engine.encode(&*placed).into_bytes());
                 any = true;
             }
         }

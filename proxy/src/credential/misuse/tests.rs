@@ -139,6 +139,20 @@ fn head_of(value: &str) -> HeadText {
 }
 
 #[test]
+fn of_a_header_section_no_more_is_kept_than_a_piece_may_have() {
+    let watch = watch_of(LONG.as_bytes());
+    let (head, tail) = LONG.split_at(9);
+    let value = format!("{}{head}", "some text that is long. ".repeat(50));
+    let before = head_of(&value).into_values(&watch);
+    assert_eq!(before.len(), watch.longest_piece());
+    let mut trailers = HeaderMap::new();
+    trailers.insert("x-more", tail.parse().unwrap());
+    let mut found = Vec::new();
+    HeadText::of_trailers(&before, &trailers).find(&watch, |_, place| found.push(place));
+    assert_eq!(found, ["several fields"]);
+}
+
+#[test]
 fn digits_with_marks_between_them_are_found_where_values_are_told_apart() {
     let watch = watch_of(LONG.as_bytes());
     for (mark, every) in [
