@@ -130,7 +130,7 @@ pub async fn carry(
         sandbox: wallet.sandbox(),
         granted,
     };
-    let (wanted, values) = look(&watch, &bearer, &head)?;
+    let (wanted, values) = look((&watch, &tally), &bearer, &head)?;
     let mut treats = Vec::new();
     let identity = treat_granted(wallet, granted, &mut treats).await?;
     if let Some(identity) = &identity {
@@ -269,7 +269,7 @@ async fn treat_granted(
 
 /// The secrets whose sentinels the header section holds, and its values where a trailer section may come.
 fn look(
-    watch: &Watch,
+    (watch, tally): (&Watch, &Tally),
     bearer: &Bearer<'_>,
     head: &Head<'_>,
 ) -> Result<(Vec<SecretName>, Arc<[u8]>), Stopped> {
@@ -279,7 +279,7 @@ fn look(
     let target = (head.target.path(), head.target.query());
     let text = HeadText::of(head.method, target, head.headers);
     let misused = in_method(watch, bearer.sandbox, head.method);
-    let wanted = judged(&text, (watch, bearer), misused.into_iter().collect())?;
+    let wanted = judged(&text, (watch, bearer, tally), misused.into_iter().collect())?;
     let values = head.has_body.then(|| text.into_values(watch));
     Ok((wanted, values.unwrap_or_default()))
 }
@@ -287,7 +287,7 @@ fn look(
 /// The secrets whose sentinels a section holds, if nothing in it goes astray beside what did.
 fn judged(
     text: &HeadText,
-    (watch, bearer): (&Watch, &Bearer<'_>),
+    (watch, bearer, tally): (&Watch, &Bearer<'_>, &Tally),
     mut misuses: Vec<Misuse>,
 ) -> Result<Vec<SecretName>, Stopped> {
     let mut wanted = Vec::new();
@@ -297,6 +297,8 @@ fn judged(
             if own && !wanted.contains(&found.name) {
                 wanted.push(found.name.clone());
             }
+            let held = bearer.told_held(found, &place);
+            held.into_iter().for_each(|text| tally.found(text));
         }
         Matter::Noted | Matter::Refused => {
             let misuse = bearer.misuse(found, &place);

@@ -99,6 +99,21 @@ impl Bearer<'_> {
         )
     }
 
+    /// The words for a value that may go where it goes, and that its program should not have; `None` for all else.
+    #[must_use]
+    pub fn told_held(&self, found: &Found, place: &str) -> Option<String> {
+        let mut granted = self.granted.iter();
+        let handed = granted.any(|grant| grant.entrusted && grant.name == found.name);
+        let is_value = matches!(found.what, What::Value { .. });
+        (is_value && !handed).then(|| {
+            format!(
+                "the program holds the value of {}: it wrote it into {place} ({})",
+                found.name,
+                found.form.as_str()
+            )
+        })
+    }
+
     /// A find that is refused.
     #[must_use]
     pub fn misuse(&self, found: &Found, place: &str) -> Misuse {

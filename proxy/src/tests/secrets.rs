@@ -21,6 +21,7 @@ mod apart;
 mod coded;
 mod digests;
 mod framed;
+mod known;
 mod misuse;
 mod opaque;
 mod opened;

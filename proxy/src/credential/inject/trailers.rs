@@ -15,7 +15,7 @@ pub fn carry_trailers(plan: &BodyPlan, trailers: &mut HeaderMap) -> Result<(), S
         return Ok(());
     }
     let text = HeadText::of_trailers(plan.before(), trailers);
-    let wanted = judged(&text, (watch, &plan.bearer()), Vec::new())?;
+    let wanted = judged(&text, (watch, &plan.bearer(), plan.tally()), Vec::new())?;
     let mut wanted = wanted.iter();
     wanted.try_for_each(|name| plan.place_in(name, trailers))
 }
@@ -31,7 +31,7 @@ pub fn look_at_trailers(plan: &BodyPlan, trailers: &HeaderMap) -> Result<(), Sto
     }
     judged(
         &HeadText::of_trailers(plan.before(), trailers),
-        (watch, &plan.bearer()),
+        (watch, &plan.bearer(), plan.tally()),
         Vec::new(),
     )
     .map(drop)

@@ -214,7 +214,10 @@ impl Verdict {
             Matter::Fine if guard.literal && own => {
                 guard.tally.found(bearer.told(found, guard.place));
             }
-            Matter::Fine => {}
+            Matter::Fine => {
+                let held = bearer.told_held(found, guard.place);
+                held.into_iter().for_each(|text| guard.tally.found(text));
+            }
             Matter::Noted => guard.tally.found(bearer.told(found, guard.place)),
             Matter::Refused => {
                 guard.tally.misused(bearer.misuse(found, guard.place));
