@@ -24,12 +24,14 @@ pub mod hidden;
 mod nowhere;
 mod pieces;
 mod standing;
+mod strand;
 
 pub(super) use self::standing::Standing;
 pub use self::{
     guard::Guard,
     nowhere::{in_method, in_name},
     pieces::Pieces,
+    strand::Strand,
 };
 use super::{
     inject::basic_credentials,

@@ -266,6 +266,23 @@ impl Watch {
             }
         });
     }
+
+    /// The same of what begins before `joint` and ends behind it.
+    pub(super) fn find_bare_across<'a>(
+        &'a self,
+        bare: &[u8],
+        joint: usize,
+        mut tell: impl FnMut(&'a Found),
+    ) {
+        self.pieces.find_each(bare, |occurrence| {
+            if occurrence.start < joint
+                && occurrence.end > joint
+                && let Some(found) = self.piece_subjects.get(occurrence.needle)
+            {
+                tell(found);
+            }
+        });
+    }
 }
 
 /// Texts to look for, and what each stands for.

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use gig_policy::{SandboxId, SecretGrant, SecretName};
+use parking_lot::Mutex;
 
-use super::{Bearer, Matter, Pieces, Standing};
+use super::{Bearer, Matter, Pieces, Standing, Strand};
 use crate::credential::{
     rewrite::{Rewrite, RewriteError},
     spelling::Finds,
@@ -30,6 +31,8 @@ pub struct Guard {
     finds: Finds,
     pub(super) pieces: Pieces,
     standing: Standing,
+    /// The messages before it.
+    strand: Option<Arc<Mutex<Strand>>>,
     /// What was found whole: that it is there when pieces are put together is no news.
     whole: Vec<(SecretName, What)>,
 }
@@ -55,6 +58,7 @@ impl Guard {
             finds: Finds::empty(),
             pieces: Pieces::never(),
             standing: Standing::default(),
+            strand: None,
             whole: Vec::new(),
         }
     }
@@ -63,6 +67,14 @@ impl Guard {
     #[must_use]
     pub fn in_pieces(mut self, pieces: Pieces) -> Self {
         self.pieces = pieces;
+        self
+    }
+
+    /// Puts pieces together over messages that follow one another: this one is the next behind `strand`.
+    #[must_use]
+    pub fn behind(mut self, strand: &Arc<Mutex<Strand>>) -> Self {
+        strand.lock().begin();
+        self.strand = Some(Arc::clone(strand));
         self
     }
 
@@ -153,6 +165,13 @@ impl Guard {
                 }
             });
             self.pieces = pieces;
+        }
+        if let Some(strand) = &self.strand {
+            strand.lock().look(octets, &watch, |found| {
+                if !self.is_whole(found) {
+                    verdict.add(self, found, false);
+                }
+            });
         }
         verdict.result
     }

@@ -21,13 +21,16 @@ use crate::{
 /// length, or is refused.
 pub(super) fn outgoing(plan: Option<BodyPlan>, live: Option<Live>) -> Frames {
     let binary = plan.as_ref().map(BodyPlan::of_binary);
+    let strand = Arc::default();
     let make = move |is_binary: bool| -> Box<dyn Rewrite> {
         let plan = if is_binary { &binary } else { &plan };
-        match (plan, &live) {
-            (Some(plan), Some(live)) => Box::new(Outgoing(live.passes(plan))),
-            (Some(plan), None) => Box::new(Outgoing(plan.passes())),
-            (None, _) => Box::new(Unchanged),
-        }
+        let mut passes = match (plan, &live) {
+            (Some(plan), Some(live)) => live.passes(plan),
+            (Some(plan), None) => plan.passes(),
+            (None, _) => return Box::new(Unchanged),
+        };
+        passes.guard = passes.guard.map(|guard| guard.behind(&strand));
+        Box::new(Outgoing(passes))
     };
     Frames::new(Sender::Client, Box::new(make))
 }
