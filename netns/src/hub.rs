@@ -33,14 +33,14 @@ pub(crate) mod id_maps;
 mod orphans;
 pub(crate) mod process;
 pub(crate) mod readers;
-mod refusals;
+pub(crate) mod refusals;
 mod shown;
 pub(crate) mod spawn;
 pub(crate) mod trees;
 
 pub use error::{LeaseError, ReleaseError, SpawnError, StartHubError};
 pub use readers::Readers;
-pub use refusals::Refusals;
+pub use refusals::{Refusals, RefusedPacket};
 pub use shown::ShowTreeError;
 
 /// How long the hub may take over one answer before it counts as lost. Its

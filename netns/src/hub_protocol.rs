@@ -8,7 +8,6 @@
 use std::ffi::{OsStr, OsString};
 use std::io::{self, IoSlice, IoSliceMut, Read as _, Write as _};
 use std::mem::MaybeUninit;
-use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::net::UnixStream;
@@ -22,6 +21,7 @@ use rustix::net::{
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::hub::refusals::RefusedPacket;
 use crate::plan::HubSettings;
 use crate::tree::Entry;
 
@@ -82,20 +82,6 @@ pub(crate) struct SpawnRequest {
     /// None is a network of its own with `lo` alone.
     pub(crate) slot: Option<u16>,
     pub(crate) id_map: Option<IdMapNumbers>,
-}
-
-/// Where a packet that the firewall refused came from and went to. How many there were of it is not known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RefusedPacket {
-    /// The sandbox's address.
-    pub source: Ipv4Addr,
-    /// Where it was for.
-    pub destination: Ipv4Addr,
-    /// What IP carries, as the registry of protocol numbers has it (IANA): 17 is UDP, 1 ICMP.
-    pub protocol: u8,
-    /// Of UDP, and of other protocols with ports: the destination's.
-    pub port: u16,
 }
 
 /// Where the child finds its ends of the two pipes for the id map.

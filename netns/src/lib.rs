@@ -43,10 +43,10 @@ pub use foreign::watch::{Watch, WatchEnded};
 pub use foreign::{EnterNamespaceError, Entered, Life};
 pub use hub::process::hub_process_main;
 pub use hub::{
-    Child, Hub, HubConfig, IdMapFds, Lease, LeaseError, Readers, Refusals, ReleaseError,
-    ShowTreeError, Spawn, SpawnError, SpawnNetwork, StartHubError,
+    Child, Hub, HubConfig, IdMapFds, Lease, LeaseError, Readers, Refusals, RefusedPacket,
+    ReleaseError, ShowTreeError, Spawn, SpawnError, SpawnNetwork, StartHubError,
 };
-pub use hub_protocol::{Failure, RefusedPacket, Step};
+pub use hub_protocol::{Failure, Step};
 pub use id_map::{HostIds, MapWriter, WriteIdMapError};
 pub use ipnet::Ipv4Net;
 pub use listener::Listeners;

@@ -5,13 +5,30 @@
 //! like everything, and not told.
 
 use std::io;
+use std::net::Ipv4Addr;
 use std::os::unix::net::UnixStream;
 use std::sync::{Mutex, Weak};
 
+use serde::{Deserialize, Serialize};
+
 use super::{exchange, out_of_turn};
-use crate::hub_protocol::{Failure, RefusedPacket, Reply, Request, Step};
+use crate::hub_protocol::{Failure, Reply, Request, Step};
 use crate::netlink::{Netlink, NetlinkError};
 use crate::nf_tables::noted;
+
+/// Where a packet that the firewall refused came from and went to. How many there were of it is not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RefusedPacket {
+    /// The sandbox's address.
+    pub source: Ipv4Addr,
+    /// Where it was for.
+    pub destination: Ipv4Addr,
+    /// What IP carries, as the registry of protocol numbers has it (IANA): 17 is UDP, 1 ICMP.
+    pub protocol: u8,
+    /// Of UDP, and of other protocols with ports: the destination's.
+    pub port: u16,
+}
 
 /// Asks a hub what it refused. Does not keep the hub up.
 #[derive(Debug, Clone)]

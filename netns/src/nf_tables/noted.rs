@@ -6,7 +6,7 @@ use super::{
     BATCH_BEGIN, BATCH_END, DELETE_SET_ELEMENT, GET_SET_ELEMENT, LIST_ELEMENT, SUBSYSTEM, TABLE,
     batch, value,
 };
-use crate::hub_protocol::RefusedPacket;
+use crate::hub::refusals::RefusedPacket;
 use crate::netlink::dump::Told;
 use crate::netlink::{Message, attributes, find_attribute};
 use crate::ruleset::{NOTED_KEY, REFUSED};
