@@ -12,14 +12,14 @@ use crate::{
     client_hello::ClientHelloFacts,
     enforce::{
         astray::Why,
-        connect::{Attempt, Outcome, refuse_connect, refuse_finding},
+        connect::{Attempt, CLIENT_DISTRUSTS, Outcome, refuse_connect, refuse_finding},
         secret::shown_host,
     },
     http::{
         linger::{Ending, Linger},
         session::{Aim, Session},
     },
-    tls::downstream::negotiated,
+    tls::downstream::{TerminateError, negotiated},
 };
 
 /// Agrees on the name and decides; what is opened is handed back to be served.
@@ -53,14 +53,18 @@ pub(super) async fn tls(
                     let aim = Aim::Fixed(destination.clone());
                     let permit = Some((permit, changes));
                     let ended = terminate(caller, stream, &destination, (aim, permit)).await;
-                    let Err(Some(reason)) = ended else {
-                        return ended.ok();
+                    let error = match ended {
+                        Ok(serving) => return Some(serving),
+                        Err(error) => error,
                     };
                     let outcome = Outcome {
-                        reason: Some(reason),
+                        reason: error.reason(),
+                        finding: error.is_distrust().then_some(CLIENT_DISTRUSTS),
                         ..Outcome::default()
                     };
-                    caller.outcome(&attempt, outcome).await;
+                    if outcome != Outcome::default() {
+                        caller.outcome(&attempt, outcome).await;
+                    }
                     return None;
                 }
                 Ok(permit) => {
@@ -122,13 +126,13 @@ async fn denied(
     serving.ok()
 }
 
-/// Completes the handshake with a minted leaf, or says why the sandbox is refused one.
+/// Completes the handshake with a minted leaf, or says why there is none.
 async fn terminate(
     caller: &Arc<Caller>,
     stream: Sniffed,
     destination: &Destination,
     (aim, permit): (Aim, Option<(ConnectPermit, u64)>),
-) -> Result<Serving, Option<DenyReason>> {
+) -> Result<Serving, TerminateError> {
     let worker = &caller.worker;
     let deadline = worker.deadlines().downstream_handshake;
     let host = &destination.host;
@@ -152,7 +156,7 @@ async fn terminate(
                 server.address = %shown_host(caller.subject(), &host.to_string()),
                 "no TLS with a sandbox"
             );
-            Err(error.reason())
+            Err(error)
         }
     }
 }

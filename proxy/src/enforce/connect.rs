@@ -56,6 +56,10 @@ impl Attempt<'_> {
     }
 }
 
+/// Finding: the sandbox's TLS client refused the leaf that it was shown, as one of an authority that it does not
+/// trust. That is no denial, but no request came of it either.
+pub const CLIENT_DISTRUSTS: &str = "tls_client_distrusts";
+
 /// How a permitted connection ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Outcome {
@@ -69,6 +73,8 @@ pub struct Outcome {
     pub dst: Option<SocketAddr>,
     /// Why it failed or was cut, if it was.
     pub reason: Option<DenyReason>,
+    /// What else was found, in a fixed word.
+    pub finding: Option<&'static str>,
 }
 
 /// Decides on the policy in force and records, in that order; the permit comes after the record.
@@ -213,6 +219,7 @@ pub async fn record_outcome(ledger: &Ledger, attempt: &Attempt<'_>, outcome: Out
         VerdictWord::Allow
     });
     entry.reason = outcome.reason;
+    entry.findings.extend(outcome.finding.map(Into::into));
     entry.dst_ip = outcome.dst.map(|dst| dst.ip());
     entry.bytes_out = Some(outcome.bytes_out);
     entry.bytes_in = Some(outcome.bytes_in);

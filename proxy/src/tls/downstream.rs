@@ -12,7 +12,7 @@ use gig_audit::TlsFacts;
 use gig_policy::{DenyReason, Host};
 use quick_cache::sync::Cache;
 use rustls::{
-    NamedGroup, ProtocolVersion, ServerConfig,
+    AlertDescription, NamedGroup, ProtocolVersion, ServerConfig,
     crypto::CryptoProvider,
     server::NoServerSessionStorage,
     sign::{CertifiedKey, SingleCertAndKey},
@@ -78,6 +78,30 @@ impl TerminateError {
                 _ => None,
             },
         }
+    }
+
+    /// Whether the sandbox's client says that it does not trust the leaf, in the alerts that clients have for it
+    /// (RFC 8446 §6.2). One that checks after the handshake, or closes without a word, cannot be told from one
+    /// that went away.
+    #[must_use]
+    pub fn is_distrust(&self) -> bool {
+        let Self::Handshake(error) = self else {
+            return false;
+        };
+        matches!(
+            tls_error(error),
+            Some(rustls::Error::AlertReceived(
+                AlertDescription::UnknownCA
+                    | AlertDescription::BadCertificate
+                    | AlertDescription::UnsupportedCertificate
+                    | AlertDescription::CertificateRevoked
+                    | AlertDescription::CertificateExpired
+                    | AlertDescription::CertificateUnknown
+                    | AlertDescription::AccessDenied
+                    // It trusts another run's authority, which has the same name.
+                    | AlertDescription::DecryptError
+            ))
+        )
     }
 }
 
@@ -192,3 +216,6 @@ pub(super) const H2: &[u8] = b"h2";
 pub(super) const HTTP1: &[u8] = b"http/1.1";
 /// As many as there are cached leaves.
 const CACHED_CONFIGS: usize = 4096;
+
+#[cfg(test)]
+mod tests;
