@@ -5,11 +5,12 @@ use std::{
     sync::{Arc, Mutex},
 };
 
+use gig_audit::{Entry, Event};
 use gig_policy::DenyReason;
 use gig_tests::lab::{
-    Lab, Subject,
+    Lab, Subject, Way,
     http_origin::{HttpOrigin, greet},
-    network::Side,
+    network::{Side, text},
     open_proxy,
 };
 
@@ -124,12 +125,45 @@ fn the_origins_faults_are_told_apart() {
     let lab = Lab::new();
     let _nobody_listens = lab.address_for(HOST);
     let run = lab.gig().allow(HOST).run(["curl", "-sS", "-i", URL]);
-    let _run = run.says("502").says("connection_refused");
+    let run = run.says("502").says("connection_refused");
+    let _run =
+        run.complains("gig: failed during this run\n  api.example.com:443  connection_refused\n");
     let run =
         lab.gig()
             .allow("gone.example.com")
             .run(["curl", "-sS", "-i", "https://gone.example.com/"]);
-    let _run = run.says("502").says("name_not_resolved");
+    let run = run.says("502").says("name_not_resolved");
+    let _run =
+        run.complains("gig: failed during this run\n  gone.example.com:443  name_not_resolved\n");
+}
+
+#[test]
+fn a_client_that_does_not_trust_the_runs_authority_is_in_the_record_and_the_summary() {
+    let lab = Lab::new();
+    let origin = lab.https(HOST, greet);
+    let root = text(lab.root_file());
+    for way in Way::BOTH {
+        let run = lab.gig().allow(HOST).read_only(lab.root_file()).going(way);
+        let run = run.run(["curl", "-sS", "--cacert", &root, URL]).exits(60);
+        let run = run.complains("api.example.com:443  tls_client_distrusts\n");
+        let run = run.complains("/etc/gig-ca.pem").connected(HOST);
+        assert!(!run.audit.refused_anything(), "{run}");
+        let told = |entry: &Entry| {
+            entry
+                .findings
+                .iter()
+                .any(|word| **word == *"tls_client_distrusts")
+        };
+        assert_eq!(
+            run.audit
+                .of(Event::Response)
+                .filter(|entry| told(entry))
+                .count(),
+            1,
+            "{run}"
+        );
+    }
+    assert_eq!(origin.requests().len(), 0);
 }
 
 #[test]
@@ -170,7 +204,7 @@ fn a_dead_address_family_does_not_hold_a_request_up() {
     // An attempt is given up after ten seconds: one after the other would have waited for that.
     let took = run
         .audit
-        .of(gig_audit::Event::Response)
+        .of(Event::Response)
         .find_map(|entry| entry.duration_ms);
     assert!(took.is_some_and(|took| took < 9_000), "{run}");
 }

@@ -110,7 +110,7 @@ pub(crate) struct RunArgs {
     /// `strict` on the disk
     #[arg(long, value_enum, default_value = "kernel", value_name = "DURABILITY")]
     pub(crate) audit_durability: DurabilityArg,
-    /// No summary of denials at the end
+    /// No summary at the end
     #[arg(long)]
     pub(crate) quiet: bool,
     /// The program and its arguments, after `--`; an image may have one of its own

@@ -1,4 +1,5 @@
-//! What the end of a run tells a person: each denied destination, why, and what would allow it.
+//! What the end of a run tells a person: each denied destination, why, and what would allow it; then what was
+//! allowed and failed.
 //!
 //! Counts what was recorded, so that the summary and the record cannot tell two stories. Text that came
 //! from the sandbox is shown with control characters escaped.
@@ -13,9 +14,13 @@ use gig_audit::{Entry, Event, VerdictWord, counted, hosts_of, why_of};
 use gig_policy::{DenyReason, printable::is_plain, unasked::is_unasked};
 
 mod cure;
+mod failed;
 
 pub(crate) use self::cure::RulesFrom;
-use self::cure::cure;
+use self::{
+    cure::{bracketed, cure},
+    failed::Failures,
+};
 
 /// Shared between the recorder, which adds, and the end of the run, which prints.
 #[derive(Debug, Clone, Default)]
@@ -29,6 +34,7 @@ struct Tally {
     alarms: BTreeMap<Alarm, u64>,
     /// What has no record of its own, of alarms and of denials, with some of its hosts.
     folded: BTreeMap<(bool, DenyReason), Folded>,
+    failures: Failures,
 }
 
 /// How many, and some of their hosts.
@@ -67,8 +73,12 @@ impl Denied {
 }
 
 impl Summary {
-    /// Takes note of a record that says no.
+    /// Takes note of a record that says no, or that what was allowed failed.
     pub(crate) fn note(&self, entry: &Entry) {
+        if entry.event == Event::Response {
+            let mut tally = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            tally.failures.note(entry);
+        }
         let would = match entry.verdict {
             Some(VerdictWord::Deny) => false,
             Some(VerdictWord::WouldDeny) => true,
@@ -78,7 +88,7 @@ impl Summary {
             return;
         };
         if would && entry.event == Event::Response {
-            // Its request was told; that its origin failed is no denial.
+            // Its request was told.
             return;
         }
         if matches!(
@@ -150,46 +160,11 @@ impl Summary {
         }
     }
 
-    /// The text for standard error; `None` when nothing was denied.
+    /// The text for standard error; `None` when nothing was denied and nothing failed.
     pub(crate) fn text(&self, from: &RulesFrom) -> Option<String> {
         let tally = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if tally.denials.is_empty() && tally.alarms.is_empty() && tally.folded.is_empty() {
-            return None;
-        }
-        let mut text = String::new();
-        for (alarm, count) in &tally.alarms {
-            let port = alarm
-                .port
-                .map_or_else(String::new, |port| format!(":{port}"));
-            let (host, what) = (shown(&alarm.host), shown(&alarm.what));
-            writeln!(
-                text,
-                "gig: ALARM: secret misuse: {what} on its way to {host}{port}, refused{}",
-                times(*count)
-            )
-            .ok();
-        }
-        text.push_str(&tally.folded_lines(true));
-        let folded = tally.folded_lines(false);
-        if tally.denials.is_empty() && folded.is_empty() {
-            return Some(text);
-        }
-        text.push_str("gig: denied during this run\n");
-        for (cure, told) in &tally.by_cure(from) {
-            // Writing to a String cannot fail.
-            writeln!(text, "  {}", told.line()).ok();
-            writeln!(text, "      {cure}").ok();
-        }
-        text.push_str(&folded);
-        if tally.more > 0 {
-            writeln!(
-                text,
-                "  and {} more; the audit record has them all",
-                tally.more
-            )
-            .ok();
-        }
-        Some(text)
+        let text = tally.denied(from) + &tally.failures.text(from);
+        (!text.is_empty()).then_some(text)
     }
 }
 
@@ -235,6 +210,44 @@ impl<'a> Place<'a> {
 }
 
 impl Tally {
+    /// Alarms, and what was denied.
+    fn denied(&self, from: &RulesFrom) -> String {
+        let mut text = String::new();
+        for (alarm, count) in &self.alarms {
+            let port = alarm
+                .port
+                .map_or_else(String::new, |port| format!(":{port}"));
+            let (host, what) = (shown(&alarm.host), shown(&alarm.what));
+            writeln!(
+                text,
+                "gig: ALARM: secret misuse: {what} on its way to {host}{port}, refused{}",
+                times(*count)
+            )
+            .ok();
+        }
+        text.push_str(&self.folded_lines(true));
+        let folded = self.folded_lines(false);
+        if self.denials.is_empty() && folded.is_empty() {
+            return text;
+        }
+        text.push_str("gig: denied during this run\n");
+        for (cure, told) in &self.by_cure(from) {
+            // Writing to a String cannot fail.
+            writeln!(text, "  {}", told.line()).ok();
+            writeln!(text, "      {cure}").ok();
+        }
+        text.push_str(&folded);
+        if self.more > 0 {
+            writeln!(
+                text,
+                "  and {} more; the audit record has them all",
+                self.more
+            )
+            .ok();
+        }
+        text
+    }
+
     /// Each place once with what would allow it, in the order of the places.
     fn by_cure(&self, from: &RulesFrom) -> Vec<(String, Place<'_>)> {
         let mut told: Vec<(String, Place<'_>)> = Vec::new();
@@ -348,144 +361,4 @@ const MOST_LINES: usize = 40;
 const MOST_SHOWN: usize = 160;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn denial(host: &str, port: Option<u16>, reason: DenyReason) -> Entry {
-        let mut entry = Entry::new(Event::Connect);
-        entry.verdict = Some(VerdictWord::Deny);
-        entry.host = Some(host.into());
-        entry.port = port;
-        entry.reason = Some(reason);
-        entry
-    }
-
-    #[test]
-    fn a_quiet_run_has_no_summary() {
-        let summary = Summary::default();
-        let mut allowed = denial("a.example", None, DenyReason::HostNotAllowed);
-        allowed.verdict = Some(VerdictWord::Allow);
-        summary.note(&allowed);
-        assert_eq!(summary.text(&RulesFrom::default()), None);
-    }
-
-    #[test]
-    fn the_end_of_the_run_denied_nothing() {
-        let summary = Summary::default();
-        summary.note(&denial("a.example", None, DenyReason::ShuttingDown));
-        assert_eq!(summary.text(&RulesFrom::default()), None);
-    }
-
-    #[test]
-    fn each_destination_stands_once_with_its_cure() {
-        let summary = Summary::default();
-        for _ in 0..3 {
-            summary.note(&denial("a.example", Some(8443), DenyReason::PortNotAllowed));
-        }
-        let text = summary.text(&RulesFrom::default()).unwrap();
-        assert!(
-            text.contains("a.example:8443  port_not_allowed  (3 times)"),
-            "{text}"
-        );
-        assert!(text.contains("--allow a.example:8443"), "{text}");
-    }
-
-    #[test]
-    fn what_one_option_allows_stands_once() {
-        let summary = Summary::default();
-        let would = |event, path: Option<&str>| {
-            let mut entry = denial("a.example", Some(443), DenyReason::HostNotAllowed);
-            entry.event = event;
-            entry.verdict = Some(VerdictWord::WouldDeny);
-            entry.protocol = Some("https".into());
-            entry.method = path.map(|_| "GET".into());
-            entry.path = path.map(Into::into);
-            entry
-        };
-        summary.note(&would(Event::Connect, None));
-        summary.note(&would(Event::Request, Some("/one")));
-        let mut failed = would(Event::Response, Some("/one"));
-        failed.reason = Some(DenyReason::NameNotResolved);
-        summary.note(&failed);
-        let text = summary.text(&RulesFrom::default()).unwrap();
-        let line = "a.example:443  GET /one  would be denied: host_not_allowed\n";
-        assert!(text.contains(line), "{text}");
-        assert_eq!(text.lines().count(), 3, "{text}");
-        summary.note(&would(Event::Request, Some("/two")));
-        let text = summary.text(&RulesFrom::default()).unwrap();
-        let line = "a.example:443  would be denied: host_not_allowed  (2 times)\n";
-        assert!(text.contains(line), "{text}");
-        assert_eq!(text.lines().count(), 3, "{text}");
-    }
-
-    #[test]
-    fn who_waited_for_a_banner_is_told_which_bytes_to_allow() {
-        let summary = Summary::default();
-        for (host, port) in [("mail.example", 25), ("web.example", 443)] {
-            let mut entry = denial(host, Some(port), DenyReason::RequestTimeout);
-            entry.protocol = Some("tcp".into());
-            entry.rule = Some(format!("--allow {host}:{port}").into());
-            summary.note(&entry);
-        }
-        let text = summary.text(&RulesFrom::default()).unwrap();
-        let cure = "--allow tcp:mail.example:25 (in place of --allow mail.example:25)";
-        assert!(text.contains(cure), "{text}");
-        assert!(!text.contains("tcp:web.example"), "{text}");
-    }
-
-    #[test]
-    fn a_denial_says_why_where_its_record_does() {
-        let summary = Summary::default();
-        let mut misuse = denial("evil.example", Some(443), DenyReason::SecretMisuse);
-        let told = "T is bound to a.example:443, not to evil.example:443";
-        misuse.findings = vec!["held".into(), gig_audit::why(told)];
-        summary.note(&misuse);
-        let text = summary.text(&RulesFrom::default()).unwrap();
-        assert!(text.contains(&format!("\n      {told}\n")), "{text}");
-    }
-
-    #[test]
-    fn a_misuse_of_a_secret_is_an_alarm_of_its_own() {
-        let summary = Summary::default();
-        let mut misuse = denial("evil.example", Some(443), DenyReason::SecretMisuse);
-        misuse.event = Event::SecretMisuse;
-        misuse.findings = vec!["sentinel of T in header x-key (hex)".into()];
-        summary.note(&misuse);
-        let text = summary.text(&RulesFrom::default()).unwrap();
-        assert_eq!(
-            text,
-            "gig: ALARM: secret misuse: sentinel of T in header x-key (hex) on its way \
-             to evil.example:443, refused\n"
-        );
-    }
-
-    #[test]
-    fn what_has_no_record_of_its_own_is_counted() {
-        let summary = Summary::default();
-        summary.note(&denial("a.example", None, DenyReason::HostNotAllowed));
-        let mut folded = denial("", None, DenyReason::HostNotAllowed);
-        folded.host = None;
-        folded.findings = vec!["folded:400".into(), "host:b.example".into()];
-        summary.note(&folded);
-        summary.note(&folded);
-        let mut repeated = denial("c.example", None, DenyReason::HostNotAllowed);
-        repeated.findings = vec!["repeated:4".into()];
-        summary.note(&repeated);
-        let text = summary.text(&RulesFrom::default()).unwrap();
-        assert!(
-            text.contains(
-                "and 800 more without a record each: host_not_allowed, among them b.example\n"
-            ),
-            "{text}"
-        );
-        assert!(
-            text.contains("c.example  host_not_allowed  (4 times)"),
-            "{text}"
-        );
-    }
-
-    #[test]
-    fn a_hostile_name_cannot_write_to_the_terminal() {
-        assert_eq!(shown("a\u{1b}[2J\u{202e}b"), "a\\u{1b}[2J\\u{202e}b");
-    }
-}
+mod tests;

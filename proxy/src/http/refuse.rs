@@ -146,7 +146,8 @@ fn error_word(reason: DenyReason) -> &'static str {
 }
 
 /// What helps where no rule would: the same words for everybody.
-const fn standing_hint(reason: DenyReason) -> Option<&'static str> {
+#[must_use]
+pub const fn standing_hint(reason: DenyReason) -> Option<&'static str> {
     Some(match reason {
         DenyReason::PrivateAddress => {
             "ask for: allow_private with the host's address; it is not a public one"

@@ -320,7 +320,7 @@ fn is_option(rule: &str) -> bool {
 }
 
 /// An IPv6 address in brackets, so that a port can follow.
-fn bracketed(host: &str) -> String {
+pub(super) fn bracketed(host: &str) -> String {
     match host.parse::<Ipv6Addr>() {
         Ok(ip) => format!("[{ip}]"),
         Err(_) => shown(host),

@@ -1,0 +1,147 @@
+//! The summary tells what the record holds, once, with what helps.
+
+use super::*;
+
+fn denial(host: &str, port: Option<u16>, reason: DenyReason) -> Entry {
+    let mut entry = Entry::new(Event::Connect);
+    entry.verdict = Some(VerdictWord::Deny);
+    entry.host = Some(host.into());
+    entry.port = port;
+    entry.reason = Some(reason);
+    entry
+}
+
+#[test]
+fn a_quiet_run_has_no_summary() {
+    let summary = Summary::default();
+    let mut allowed = denial("a.example", None, DenyReason::HostNotAllowed);
+    allowed.verdict = Some(VerdictWord::Allow);
+    summary.note(&allowed);
+    assert_eq!(summary.text(&RulesFrom::default()), None);
+}
+
+#[test]
+fn the_end_of_the_run_denied_nothing() {
+    let summary = Summary::default();
+    summary.note(&denial("a.example", None, DenyReason::ShuttingDown));
+    assert_eq!(summary.text(&RulesFrom::default()), None);
+}
+
+#[test]
+fn each_destination_stands_once_with_its_cure() {
+    let summary = Summary::default();
+    for _ in 0..3 {
+        summary.note(&denial("a.example", Some(8443), DenyReason::PortNotAllowed));
+    }
+    let text = summary.text(&RulesFrom::default()).unwrap();
+    assert!(
+        text.contains("a.example:8443  port_not_allowed  (3 times)"),
+        "{text}"
+    );
+    assert!(text.contains("--allow a.example:8443"), "{text}");
+}
+
+#[test]
+fn what_one_option_allows_stands_once() {
+    let summary = Summary::default();
+    let would = |event, path: Option<&str>| {
+        let mut entry = denial("a.example", Some(443), DenyReason::HostNotAllowed);
+        entry.event = event;
+        entry.verdict = Some(VerdictWord::WouldDeny);
+        entry.protocol = Some("https".into());
+        entry.method = path.map(|_| "GET".into());
+        entry.path = path.map(Into::into);
+        entry
+    };
+    summary.note(&would(Event::Connect, None));
+    summary.note(&would(Event::Request, Some("/one")));
+    let mut failed = would(Event::Response, Some("/one"));
+    failed.reason = Some(DenyReason::NameNotResolved);
+    summary.note(&failed);
+    let text = summary.text(&RulesFrom::default()).unwrap();
+    let (text, failed) = text.split_once("gig: failed").unwrap();
+    let line = "a.example:443  GET /one  would be denied: host_not_allowed\n";
+    assert!(text.contains(line), "{text}");
+    assert_eq!(text.lines().count(), 3, "{text}");
+    assert!(
+        failed.contains("a.example:443  name_not_resolved\n"),
+        "{failed}"
+    );
+    summary.note(&would(Event::Request, Some("/two")));
+    let text = summary.text(&RulesFrom::default()).unwrap();
+    let (text, _) = text.split_once("gig: failed").unwrap();
+    let line = "a.example:443  would be denied: host_not_allowed  (2 times)\n";
+    assert!(text.contains(line), "{text}");
+    assert_eq!(text.lines().count(), 3, "{text}");
+}
+
+#[test]
+fn who_waited_for_a_banner_is_told_which_bytes_to_allow() {
+    let summary = Summary::default();
+    for (host, port) in [("mail.example", 25), ("web.example", 443)] {
+        let mut entry = denial(host, Some(port), DenyReason::RequestTimeout);
+        entry.protocol = Some("tcp".into());
+        entry.rule = Some(format!("--allow {host}:{port}").into());
+        summary.note(&entry);
+    }
+    let text = summary.text(&RulesFrom::default()).unwrap();
+    let cure = "--allow tcp:mail.example:25 (in place of --allow mail.example:25)";
+    assert!(text.contains(cure), "{text}");
+    assert!(!text.contains("tcp:web.example"), "{text}");
+}
+
+#[test]
+fn a_denial_says_why_where_its_record_does() {
+    let summary = Summary::default();
+    let mut misuse = denial("evil.example", Some(443), DenyReason::SecretMisuse);
+    let told = "T is bound to a.example:443, not to evil.example:443";
+    misuse.findings = vec!["held".into(), gig_audit::why(told)];
+    summary.note(&misuse);
+    let text = summary.text(&RulesFrom::default()).unwrap();
+    assert!(text.contains(&format!("\n      {told}\n")), "{text}");
+}
+
+#[test]
+fn a_misuse_of_a_secret_is_an_alarm_of_its_own() {
+    let summary = Summary::default();
+    let mut misuse = denial("evil.example", Some(443), DenyReason::SecretMisuse);
+    misuse.event = Event::SecretMisuse;
+    misuse.findings = vec!["sentinel of T in header x-key (hex)".into()];
+    summary.note(&misuse);
+    let text = summary.text(&RulesFrom::default()).unwrap();
+    assert_eq!(
+        text,
+        "gig: ALARM: secret misuse: sentinel of T in header x-key (hex) on its way \
+         to evil.example:443, refused\n"
+    );
+}
+
+#[test]
+fn what_has_no_record_of_its_own_is_counted() {
+    let summary = Summary::default();
+    summary.note(&denial("a.example", None, DenyReason::HostNotAllowed));
+    let mut folded = denial("", None, DenyReason::HostNotAllowed);
+    folded.host = None;
+    folded.findings = vec!["folded:400".into(), "host:b.example".into()];
+    summary.note(&folded);
+    summary.note(&folded);
+    let mut repeated = denial("c.example", None, DenyReason::HostNotAllowed);
+    repeated.findings = vec!["repeated:4".into()];
+    summary.note(&repeated);
+    let text = summary.text(&RulesFrom::default()).unwrap();
+    assert!(
+        text.contains(
+            "and 800 more without a record each: host_not_allowed, among them b.example\n"
+        ),
+        "{text}"
+    );
+    assert!(
+        text.contains("c.example  host_not_allowed  (4 times)"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_hostile_name_cannot_write_to_the_terminal() {
+    assert_eq!(shown("a\u{1b}[2J\u{202e}b"), "a\\u{1b}[2J\\u{202e}b");
+}
