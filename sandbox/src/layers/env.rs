@@ -39,8 +39,9 @@ const BUNDLE_VARIABLES: [&str; 10] = [
 const CA_VARIABLES: [&str; 1] = ["NODE_EXTRA_CA_CERTS"];
 const PROXY_VARIABLES: [&str; 4] = ["HTTPS_PROXY", "HTTP_PROXY", "https_proxy", "http_proxy"];
 /// Servers that the program itself runs on its own loopback, in each of the ways in which clients read it: by
-/// whoever asks the proxy for them, the host's own would be meant.
-const NO_PROXY: &str = "localhost,.localhost,127.0.0.1,127.0.0.0/8,::1";
+/// whoever asks the proxy for them, the host's own would be meant. `0.0.0.0` is what servers print that listen
+/// everywhere. No address has brackets: Python's httpx refuses to start on one that has.
+const NO_PROXY: &str = "localhost,.localhost,127.0.0.1,127.0.0.0/8,0.0.0.0,::1";
 
 /// What an image asks for in vain beside the names that are set here: other ways past the proxy or to other
 /// roots, and what is loaded into each program before it. A caller may list them.
@@ -206,6 +207,7 @@ mod tests {
             "localhost",
             ".localhost",
             "127.0.0.0/8",
+            "0.0.0.0",
             "::1",
             "sandbox",
             "10.200.0.2",
@@ -213,5 +215,6 @@ mod tests {
             assert!(past.contains(&own), "{past:?}");
         }
         assert!(!past.contains(&"10.200.0.1"), "{past:?}");
+        assert!(!past.iter().any(|own| own.contains('[')), "{past:?}");
     }
 }

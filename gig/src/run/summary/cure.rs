@@ -106,7 +106,9 @@ pub(super) fn cure(denied: &Denied, from: &RulesFrom) -> String {
 
 /// Of what is not outside at all, or of no destination's doing.
 fn inside(denied: &Denied, from: &RulesFrom) -> Option<String> {
-    use DenyReason::{ConnectionLimit, HostNotAllowed, IpNotAllowed, PortNotAllowed};
+    use DenyReason::{
+        ConnectionLimit, HostNotAllowed, IpNotAllowed, NeverOpenable, PortNotAllowed,
+    };
     if denied.reason == ConnectionLimit {
         return Some("more at once than may be: raise `connections` in the policy's limits".into());
     }
@@ -119,7 +121,7 @@ fn inside(denied: &Denied, from: &RulesFrom) -> Option<String> {
     }
     if !matches!(
         denied.reason,
-        HostNotAllowed | PortNotAllowed | IpNotAllowed
+        HostNotAllowed | PortNotAllowed | IpNotAllowed | NeverOpenable
     ) {
         return None;
     }
@@ -132,6 +134,8 @@ fn inside(denied: &Denied, from: &RulesFrom) -> Option<String> {
     }
     let own = gig_policy::own_loopback(&denied.host).is_some()
         || *denied.host == *gig_sandbox::NAME
+        // What a server prints that listens everywhere; dialled, it is the own machine.
+        || ip.is_some_and(|ip| ip.is_unspecified())
         || (ip.is_some() && ip == from.sandbox);
     own.then(|| {
         format!(

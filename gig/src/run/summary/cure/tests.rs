@@ -34,6 +34,23 @@ fn policy(cure: &str) -> Policy {
 }
 
 #[test]
+fn what_listens_everywhere_is_the_sandbox_itself() {
+    for host in ["0.0.0.0", "::", "127.0.0.1"] {
+        let denied = denied(host, Some(8000), Some("http"), DenyReason::NeverOpenable);
+        let cure = cure(&denied, &RulesFrom::default());
+        assert!(cure.contains(&format!("(NO_PROXY={host})")), "{cure}");
+    }
+    let metadata = denied(
+        "169.254.169.254",
+        Some(80),
+        Some("http"),
+        DenyReason::NeverOpenable,
+    );
+    let cure = cure(&metadata, &RulesFrom::default());
+    assert_eq!(cure, "nothing opens that address");
+}
+
+#[test]
 fn what_is_printed_allows_what_was_denied() {
     use gig_policy::AppProtocol::{Http, Https, Tcp};
     use gig_policy::DenyReason::{
