@@ -98,8 +98,10 @@ impl Summary {
             // The run was over, or the program went away before anything was sent: no rule would have changed that.
             return;
         }
-        if entry.port.is_none() && entry.host.as_deref().is_some_and(is_unasked) {
-            // The program's system asked, and nobody would want a rule for it.
+        let own = |name: &str| is_unasked(name) || name == gig_sandbox::NAME;
+        if entry.port.is_none() && entry.host.as_deref().is_some_and(own) {
+            // The program's system asked (also for the sandbox's own name, whose one address is in a file), and
+            // nobody would want a rule for it.
             return;
         }
         let times = counted(&entry.findings).unwrap_or(1);

@@ -145,3 +145,13 @@ fn what_has_no_record_of_its_own_is_counted() {
 fn a_hostile_name_cannot_write_to_the_terminal() {
     assert_eq!(shown("a\u{1b}[2J\u{202e}b"), "a\\u{1b}[2J\\u{202e}b");
 }
+
+#[test]
+fn a_look_up_of_the_sandboxs_own_name_asks_for_no_rule() {
+    let summary = Summary::default();
+    let own = gig_sandbox::NAME;
+    summary.note(&denial(own, None, DenyReason::HostNotAllowed));
+    assert_eq!(summary.text(&RulesFrom::default()), None);
+    summary.note(&denial(own, Some(80), DenyReason::HostNotAllowed));
+    assert!(summary.text(&RulesFrom::default()).is_some());
+}
