@@ -1,6 +1,11 @@
 //! `gig run`, resolved: every option read, checked and made into what the parts take.
 
-use std::{ffi::OsString, net::Ipv4Addr, path::PathBuf, time::Duration};
+use std::{
+    ffi::OsString,
+    net::Ipv4Addr,
+    path::{Component, Path, PathBuf},
+    time::Duration,
+};
 
 use anyhow::{Context, bail};
 use gig_audit::Durability;
@@ -83,6 +88,7 @@ impl Settings {
                     .map(|bind| resolve_bind(bind, BindMode::Rw)),
             )
             .collect::<anyhow::Result<_>>()?;
+        let workdir = args.workdir.map(resolve_workdir).transpose()?;
         let audit = match args.audit {
             None => AuditPlace::DataDir,
             Some(name) => AuditPlace::Named(RecordPlace::to_write(&name)?),
@@ -119,7 +125,7 @@ impl Settings {
             env: args.env,
             secrets,
             binds,
-            workdir: args.workdir.or(images_own),
+            workdir: workdir.or(images_own),
             root: match &image {
                 Some(image) => Some(Root::Image(image.root())),
                 None => args.rootfs.map(Root::Folder),
@@ -198,10 +204,35 @@ fn resolve_bind(arg: BindArg, mode: BindMode) -> anyhow::Result<Bind> {
     })?;
     let dest = match arg.dest {
         Some(dest) => dest,
-        None => std::path::absolute(&arg.source)
+        None => own_path(&arg.source)
             .with_context(|| format!("cannot make {} absolute", arg.source.display()))?,
     };
     Ok(Bind { source, dest, mode })
+}
+
+/// A relative one is the caller's, which is also where a bind of one goes.
+fn resolve_workdir(given: PathBuf) -> anyhow::Result<PathBuf> {
+    if given.is_absolute() {
+        return Ok(given);
+    }
+    own_path(&given).with_context(|| {
+        format!(
+            "--workdir {}: cannot tell which directory that is; write it from the root",
+            given.display()
+        )
+    })
+}
+
+/// A path as it is written, from the root. The links in front of `..` are followed, as the kernel does: what it
+/// leads to has no other name.
+fn own_path(path: &Path) -> std::io::Result<PathBuf> {
+    if !path.components().any(|part| part == Component::ParentDir) {
+        return std::path::absolute(path);
+    }
+    match (path.parent(), path.file_name()) {
+        (Some(folder), Some(name)) => Ok(folder.canonicalize()?.join(name)),
+        _ => path.canonicalize(),
+    }
 }
 
 pub(crate) fn read_roots(files: &[PathBuf]) -> anyhow::Result<Option<Vec<u8>>> {
@@ -263,3 +294,32 @@ pub(crate) const DEFAULT_PROXY_PORT: u16 = 8081;
 /// Exists inside the hub only, so that it clashes with nothing on the host (interface: GIG_SUBNET).
 pub(crate) const DEFAULT_SUBNET: gig_netns::Ipv4Net =
     gig_netns::Ipv4Net::new_assert(Ipv4Addr::new(10, 200, 0, 0), 16);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_relative_path_is_the_callers_and_has_no_dots() {
+        let here = std::env::current_dir().unwrap();
+        let above = here.parent().unwrap().to_owned();
+        for (given, expected) in [
+            (".", here.clone()),
+            ("./src/", here.join("src")),
+            ("..", above.clone()),
+            ("src/..", here.clone()),
+            ("../absent", above.join("absent")),
+            ("/a/b", "/a/b".into()),
+        ] {
+            let told = resolve_workdir(given.into()).unwrap();
+            assert_eq!(told, expected, "{given}");
+        }
+        assert!(resolve_workdir("absent/../..".into()).is_err());
+        let arg = BindArg {
+            source: "..".into(),
+            dest: None,
+        };
+        let bind = resolve_bind(arg, BindMode::Rw).unwrap();
+        assert_eq!((&bind.source, &bind.dest), (&above, &above));
+    }
+}
