@@ -59,7 +59,7 @@ pub(crate) fn execute(args: RunArgs) -> anyhow::Result<ExitStatus> {
     // The hub is made on this thread, the one that lives as long as gig: it dies with its maker.
     let (mut wired, prepared, seat) = wire::start(&settings)?;
     let status = runtime.block_on(async {
-        let (mut starved, mut uncovered) = (false, None);
+        let (mut starved, mut filtered, mut uncovered) = (false, false, None);
         let status = match wired.go(prepared).await {
             Ok(mut running) => {
                 let status = guard(&mut running, &mut signals, (seat, wired.readers()), settings.timeout).await;
@@ -76,7 +76,10 @@ pub(crate) fn execute(args: RunArgs) -> anyhow::Result<ExitStatus> {
                     };
                     wired.drain(interrupted).await;
                 }
-                status.map(|ended| ended.status)
+                status.map(|ended| {
+                    filtered = ended.filtered;
+                    ended.status
+                })
             }
             Err(error) => Err(error),
         };
@@ -102,6 +105,12 @@ pub(crate) fn execute(args: RunArgs) -> anyhow::Result<ExitStatus> {
                  have the program use less\n",
             );
         }
+        if filtered {
+            tell(
+                "gig: the program made a system call that no sandbox allows (unshare, mount, ptrace, …) and was \
+                 ended for it; see the README, \"Inside a sandbox\"\n",
+            );
+        }
         status
     });
     // What a service gives while the program ends is stored, and recorded, before gig ends.
@@ -118,6 +127,8 @@ struct Ended {
     status: ExitStatus,
     /// Somebody wanted it to, by the time limit or by a signal: nothing more of it is waited for.
     forced: bool,
+    /// The system call filter ended the program itself; what one of its children died of is for it to tell.
+    filtered: bool,
     /// When the time limit is reached.
     deadline: Option<Instant>,
 }
@@ -195,6 +206,7 @@ async fn guard(
         status: ExitStatus(status.code()),
         // What it may have seen is not delivered.
         forced: asked_to_end || died || running.uncovered().is_some(),
+        filtered: status.signal().map(i32::from) == Some(Signal::SYS.as_raw()),
         deadline,
     })
 }

@@ -37,6 +37,21 @@ fn a_program_that_is_not_there_is_127() {
 }
 
 #[test]
+fn a_program_that_the_filter_ended_is_told_so() {
+    let words = "a system call that no sandbox allows";
+    let lab = Lab::new();
+    let _run = lab
+        .gig()
+        .run(["unshare", "-Ur", "id"])
+        .exits(159)
+        .complains(words);
+    for script in ["unshare -Ur id; exit 7", "exit 159"] {
+        let run = lab.gig().sh(script);
+        assert!(!run.error_text().contains(words), "{run}");
+    }
+}
+
+#[test]
 fn a_file_that_is_no_program_is_126() {
     let _run = Lab::new().gig().run(["/etc/passwd"]).exits(126);
     let _run = Lab::new().gig().run(["/usr"]).exits(126);
