@@ -20,6 +20,8 @@ impl ExitStatus {
     pub(crate) const NO: Self = Self(1);
     /// gig could not do it, as `env`, `timeout` and container runtimes say it.
     pub(crate) const GIG_FAILED: Self = Self(125);
+    /// The program is not there.
+    pub(crate) const NOT_FOUND: Self = Self(127);
 
     /// What a failure of gig's ends with: 127 when the program is not there, 126 when it cannot be
     /// executed, else 125.

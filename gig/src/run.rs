@@ -6,6 +6,7 @@
 
 mod copy;
 mod drawn;
+mod elsewhere;
 mod environment;
 pub(crate) mod policy;
 mod record;
@@ -81,7 +82,7 @@ pub(crate) fn execute(args: RunArgs) -> anyhow::Result<ExitStatus> {
                     ended.status
                 })
             }
-            Err(error) => Err(error),
+            Err(error) => Err(with_place(error, &settings)),
         };
         let recorded = status
             .as_ref()
@@ -209,6 +210,18 @@ async fn guard(
         filtered: status.signal().map(i32::from) == Some(Signal::SYS.as_raw()),
         deadline,
     })
+}
+
+/// Says where on the host a program is that the sandbox does not have; another root is no place of the host's.
+fn with_place(error: anyhow::Error, settings: &Settings) -> anyhow::Error {
+    if ExitStatus::of(&error) != ExitStatus::NOT_FOUND || settings.root.is_some() {
+        return error;
+    }
+    let search = std::env::var_os("PATH");
+    match elsewhere::hint(&settings.program, search.as_deref(), &settings.binds) {
+        Some(hint) => error.context(hint),
+        None => error,
+    }
 }
 
 fn tell_timeout(limit: Option<Duration>) {

@@ -37,6 +37,24 @@ fn a_program_that_is_not_there_is_127() {
 }
 
 #[test]
+fn a_program_that_the_host_alone_has_is_told_with_what_shows_it() {
+    let lab = Lab::new();
+    let tool = lab.file("host-tool", "#!/bin/sh\nexit 3\n");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&tool, mode).expect("chmod");
+    let folder = tool.parent().expect("its folder").display().to_string();
+    let run = lab.gig().host_env("PATH", &folder).run(["host-tool"]);
+    let _run = run
+        .exits(127)
+        .complains(&format!(
+            "show it with --ro {folder}, and run it by that path"
+        ))
+        .complains("host-tool: not found in the sandbox");
+    let run = lab.gig().read_only(tool.parent().expect("its folder"));
+    let _run = run.run([&tool]).exits(3);
+}
+
+#[test]
 fn a_program_that_the_filter_ended_is_told_so() {
     let words = "a system call that no sandbox allows";
     let lab = Lab::new();

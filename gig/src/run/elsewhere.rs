@@ -1,0 +1,109 @@
+//! Where a program is that a sandbox does not have: on the host, by gig's own PATH.
+//!
+//! Looks at names and modes alone, and shows nothing: what to show is for the caller to say.
+
+use std::{
+    ffi::OsStr,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use gig_sandbox::Bind;
+
+/// What shows `program` inside, where `search` (a PATH) has it and `binds` do not show it; `None` where it is
+/// nowhere, or was named by a path.
+pub(crate) fn hint(program: &OsStr, search: Option<&OsStr>, binds: &[Bind]) -> Option<String> {
+    if program.is_empty() || Path::new(program).components().count() != 1 {
+        return None;
+    }
+    let found = std::env::split_paths(search?)
+        .filter(|folder| folder.is_absolute())
+        .map(|folder| folder.join(program))
+        .find(|file| is_program(file))?;
+    let folder = found.parent()?.to_owned();
+    // A link leads to where it lies, which may be somewhere else.
+    let real = found.canonicalize().ok()?;
+    let mut needed: Vec<PathBuf> = Vec::new();
+    for path in [folder, real] {
+        let shown = is_shown(&path, binds) || needed.iter().any(|other| path.starts_with(other));
+        if !shown {
+            needed.push(path);
+        }
+    }
+    let options: Vec<String> = needed
+        .iter()
+        .map(|path| format!("--ro {}", path.display()))
+        .collect();
+    let (name, found) = (program.display(), found.display());
+    Some(if options.is_empty() {
+        format!(
+            "{name} is {found} on this host, which the program's own PATH does not have: run it by that path"
+        )
+    } else {
+        format!(
+            "{name} is {found} on this host, and not shown inside: show it with {}, and run it by that path",
+            options.join(" ")
+        )
+    })
+}
+
+fn is_program(file: &Path) -> bool {
+    let meta = file.metadata();
+    meta.is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}
+
+/// By what is named, or with the system.
+fn is_shown(path: &Path, binds: &[Bind]) -> bool {
+    let system = ["/usr", "/bin", "/sbin"];
+    system.iter().any(|place| path.starts_with(place))
+        || binds.iter().any(|bind| path.starts_with(&bind.dest))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use gig_sandbox::BindMode;
+
+    use super::*;
+
+    #[test]
+    fn what_the_host_alone_has_is_told_with_what_shows_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        let (bin, opt) = (root.join("bin"), root.join("opt"));
+        for path in [&bin, &opt] {
+            fs::create_dir(path).unwrap();
+        }
+        let mode = |path: &Path, mode| {
+            fs::write(path, "").unwrap();
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        };
+        mode(&bin.join("tool"), 0o755);
+        mode(&bin.join("text"), 0o644);
+        mode(&opt.join("far"), 0o755);
+        std::os::unix::fs::symlink(opt.join("far"), bin.join("linked")).unwrap();
+        let search = std::env::join_paths([Path::new("relative"), &bin]).unwrap();
+        let ask = |name: &str, binds: &[Bind]| hint(name.as_ref(), Some(&search), binds);
+        let (bin_word, opt_word) = (bin.display(), opt.display());
+        let told = ask("tool", &[]).unwrap();
+        assert!(
+            told.contains(&format!("show it with --ro {bin_word}, and")),
+            "{told}"
+        );
+        let told = ask("linked", &[]).unwrap();
+        let both = format!("--ro {bin_word} --ro {opt_word}/far, and");
+        assert!(told.contains(&both), "{told}");
+        let shown = Bind {
+            source: bin.clone(),
+            dest: bin.clone(),
+            mode: BindMode::Ro,
+        };
+        let told = ask("tool", &[shown]).unwrap();
+        assert!(!told.contains("--ro") && told.contains("PATH"), "{told}");
+        for name in ["text", "absent", "./tool", ""] {
+            assert_eq!(ask(name, &[]), None, "{name}");
+        }
+        assert_eq!(hint("tool".as_ref(), None, &[]), None);
+    }
+}
