@@ -18,6 +18,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, symlinkat};
+use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, fsconfig_create,
     fsconfig_set_string, fsmount, fsopen, move_mount, open_tree,
@@ -94,7 +95,7 @@ fn attach_here(binds: &[VettedBind], program: Pid) -> Result<(), StartSandboxErr
     }
     enter(program).map_err(|error| failed(Path::new("/"), error))?;
     for mount in detached {
-        place(&mount).map_err(|error| failed(&mount.source, error))?;
+        place(&mount)?;
     }
     Ok(())
 }
@@ -231,20 +232,44 @@ fn enter(program: Pid) -> io::Result<()> {
 }
 
 /// No link inside leads the way.
-fn place(mount: &Detached) -> io::Result<()> {
+fn place(mount: &Detached) -> Result<(), StartSandboxError> {
     let target = openat2(
         CWD,
         &mount.dest,
         OFlags::PATH | OFlags::CLOEXEC,
         Mode::empty(),
         ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS,
-    )?;
+    )
+    .map_err(|error| match error {
+        Errno::NOENT | Errno::NOTDIR => StartSandboxError::NoPlace {
+            dest: mount.dest.clone(),
+            source: error.into(),
+        },
+        _ => failed(&mount.source, error.into()),
+    })?;
     move_mount(
         mount.tree.as_fd(),
         "",
         target.as_fd(),
         "",
         MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH,
-    )?;
-    Ok(())
+    )
+    .map_err(|error| failed(&mount.source, error.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_that_is_not_there_is_not_the_owners_fault() {
+        let mount = Detached {
+            tree: File::open("/").unwrap().into(),
+            dest: "/absent-place/x".into(),
+            source: "/".into(),
+        };
+        let told = place(&mount).unwrap_err().to_string();
+        assert!(told.contains("/absent-place/x: it is not there"), "{told}");
+        assert!(!told.contains("owner"), "{told}");
+    }
 }

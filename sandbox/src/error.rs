@@ -84,6 +84,18 @@ pub enum StartSandboxError {
         #[source]
         source: io::Error,
     },
+    /// Nowhere to mount.
+    #[error(
+        "nothing can be mounted at {dest}: it is not there in the sandbox, and what it would lie in is read-only; \
+         choose a DEST that is there, or one outside of the system's directories"
+    )]
+    NoPlace {
+        /// In the sandbox.
+        dest: PathBuf,
+        /// The kernel's reason.
+        #[source]
+        source: io::Error,
+    },
     /// No filter, no start.
     #[error("the system call filter was not made")]
     Filter(#[from] CompileFilterError),
