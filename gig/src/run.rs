@@ -17,6 +17,7 @@ pub(crate) mod settings;
 mod signals;
 mod summary;
 mod terminal;
+mod warnings;
 pub(crate) mod wire;
 
 use std::{path::Path, time::Duration};

@@ -1,9 +1,6 @@
 //! Real sandboxes, started by this very program as a person would start them.
 
-use std::{
-    path::Path,
-    process::{Command, Output, Stdio},
-};
+use std::process::{Command, Output, Stdio};
 
 use crate::doctor::Check;
 
@@ -70,10 +67,10 @@ const OPTIONS: &[OptionTrial] = &[
     clippy::disallowed_methods,
     reason = "starts this program as a person would"
 )]
-fn run(options: &[&str], audit: &Path, program: &[&str]) -> std::io::Result<Output> {
+fn run(options: &[&str], program: &[&str]) -> std::io::Result<Output> {
+    // The record is told and not kept.
     Command::new("/proc/self/exe")
-        .args(["run", "--quiet", "--audit"])
-        .arg(audit)
+        .args(["run", "--quiet", "--audit", "-"])
         .args(options)
         .arg("--")
         .args(program)
@@ -91,7 +88,8 @@ fn complaint(outcome: std::io::Result<Output>) -> Option<String> {
             let mut causes = text
                 .lines()
                 .filter_map(|line| line.trim().strip_prefix("because: "));
-            let said = causes.next_back().or_else(|| text.lines().next_back());
+            let mut words = text.lines().filter(|line| !line.starts_with('{'));
+            let said = causes.next_back().or_else(|| words.next_back());
             Some(said.map_or_else(|| output.status.to_string(), str::to_owned))
         }
         Err(error) => Some(format!("gig cannot start itself: {error}")),
@@ -100,7 +98,7 @@ fn complaint(outcome: std::io::Result<Output>) -> Option<String> {
 
 fn whole_sandbox() -> Check {
     let name = "a whole sandbox";
-    match complaint(run(&[], Path::new("/dev/null"), &["true"])) {
+    match complaint(run(&[], &["true"])) {
         None => Check::works(
             name,
             "started, its own network and record, ended with status 0",
@@ -112,7 +110,7 @@ fn whole_sandbox() -> Check {
 }
 
 fn option(trial: &OptionTrial) -> Check {
-    match complaint(run(trial.options, Path::new("/dev/null"), &["true"])) {
+    match complaint(run(trial.options, &["true"])) {
         None => Check::works(
             trial.name,
             format!("enforced ({})", trial.options.join(" ")),
@@ -125,7 +123,7 @@ fn option(trial: &OptionTrial) -> Check {
 
 /// Each layer as the start of a sandbox reports it in its record.
 fn layers() -> Vec<Check> {
-    let Ok(output) = run(&[], Path::new("-"), &["true"]) else {
+    let Ok(output) = run(&[], &["true"]) else {
         return Vec::new();
     };
     let text = String::from_utf8_lossy(&output.stderr);

@@ -15,7 +15,7 @@ use gig_proxy::{
 };
 use gig_sandbox::{Bind, BindMode, ResourceLimits, Root, SeccompProfile};
 
-use super::{drawn, policy, secrets::Secrets, summary::RulesFrom};
+use super::{drawn, policy, secrets::Secrets, summary::RulesFrom, warnings};
 use crate::args::{
     run::{EngineArg, NetworkArg, ProfileArg, RunArgs, SeccompArg},
     value::{BindArg, EnvArg},
@@ -47,6 +47,8 @@ pub(crate) struct Settings {
     pub(crate) env: Vec<EnvArg>,
     pub(crate) secrets: Option<Secrets>,
     pub(crate) binds: Vec<Bind>,
+    /// What a person should know before the program starts.
+    pub(crate) warnings: Vec<String>,
     pub(crate) workdir: Option<PathBuf>,
     pub(crate) root: Option<Root>,
     /// Whose files those are; it stays while this is held.
@@ -78,16 +80,8 @@ impl Settings {
         let secrets = Secrets::resolve(&args, &policy, connected)?;
         let upstream_ca = read_roots(&args.upstream_ca)?;
         let upstream_proxy = own_proxy()?;
-        let binds = args
-            .ro
-            .into_iter()
-            .map(|bind| resolve_bind(bind, BindMode::Ro))
-            .chain(
-                args.rw
-                    .into_iter()
-                    .map(|bind| resolve_bind(bind, BindMode::Rw)),
-            )
-            .collect::<anyhow::Result<_>>()?;
+        let binds = resolve_binds(args.ro, args.rw)?;
+        let warnings = warnings::of_writable(args.policy.iter().chain(&args.upstream_ca), &binds);
         let workdir = args.workdir.map(resolve_workdir).transpose()?;
         let audit = match args.audit {
             None => AuditPlace::DataDir,
@@ -125,6 +119,7 @@ impl Settings {
             env: args.env,
             secrets,
             binds,
+            warnings,
             workdir: workdir.or(images_own),
             root: match &image {
                 Some(image) => Some(Root::Image(image.root())),
@@ -193,6 +188,12 @@ fn connected(network: Option<NetworkArg>, profile: ProfileArg) -> anyhow::Result
         (Some(NetworkArg::Disconnected), _) | (_, ProfileArg::Disconnected) => Ok(false),
         (Some(NetworkArg::Full) | None, _) => Ok(true),
     }
+}
+
+fn resolve_binds(ro: Vec<BindArg>, rw: Vec<BindArg>) -> anyhow::Result<Vec<Bind>> {
+    let ro = ro.into_iter().map(|bind| resolve_bind(bind, BindMode::Ro));
+    let rw = rw.into_iter().map(|bind| resolve_bind(bind, BindMode::Rw));
+    ro.chain(rw).collect()
 }
 
 fn resolve_bind(arg: BindArg, mode: BindMode) -> anyhow::Result<Bind> {

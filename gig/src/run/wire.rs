@@ -20,10 +20,12 @@ use super::{
     settings::{Settings, trusted_roots},
     summary::Summary,
     terminal::{self, Seat},
+    warnings,
 };
 use crate::{
     exit_status::ExitStatus,
     refused::{self, Refusing},
+    stderr::tell,
 };
 
 /// Everything of one run that outlives its program.
@@ -103,6 +105,15 @@ pub(crate) fn start(settings: &Settings) -> anyhow::Result<(Wired, Prepared, Sea
     let network = lease
         .as_ref()
         .map_or(Network::Disconnected, Network::Leased);
+    let unseen = warnings::of_mounts(design.layers());
+    for warning in settings
+        .warnings
+        .iter()
+        .chain(&unseen)
+        .filter(|_| !settings.quiet)
+    {
+        tell(&format!("gig: warning: {warning}\n"));
+    }
     let mut layers: Vec<Arc<str>> = design.layers().iter().map(described).collect();
     layers.extend(settings.image.as_ref().map(|image| image.told().into()));
     let document = settings.digest.as_ref();
