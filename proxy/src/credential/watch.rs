@@ -318,10 +318,6 @@ impl Gathered {
                 self.whole.push(octets, &of, form);
             }
         }
-        if let (What::Value { .. }, Some(half)) = (what, telling_half(text)) {
-            let half = Zeroizing::new(half.to_vec());
-            self.whole.push(half, &of, Form::Plain);
-        }
         // A sentinel is worth nothing, in whatever digits.
         let digits = !matches!(what, What::Sentinel(_));
         for octets in in_names(text).into_iter().filter(|_| digits) {
@@ -367,17 +363,6 @@ fn squeeze(octets: &[u8], bare: &mut Vec<u8>) {
     bare.extend(octets.iter().filter(|octet| octet.is_ascii_alphanumeric()));
 }
 
-/// What a token begins with that is more than half of it. Nothing is held back of a body, so that of a value that is
-/// sent octet by octet all but the last octet would be gone when it is found. A beginning that is refused whatever
-/// follows tells nobody how a value goes on; one that were held back until it is another text would. So it is as long
-/// as nobody guesses, and of tokens alone: what a URL or a JWT begins with is no secret, and in much else.
-fn telling_half(text: &[u8]) -> Option<&[u8]> {
-    let is_token = |octet: &u8| octet.is_ascii_alphanumeric() || b"-_+/=".contains(octet);
-    let is_token = text.len() >= LONG_TOKEN && text.iter().all(is_token);
-    let half = text.get(..=text.len() / 2).filter(|_| is_token)?;
-    is_varied(half).then_some(half)
-}
-
 /// Whether it has enough different letters: `[0,0,0]` is no nil UUID in pieces.
 fn is_varied(bare: &[u8]) -> bool {
     let mut seen = [false; 256];
@@ -391,7 +376,5 @@ fn is_varied(bare: &[u8]) -> bool {
 
 /// Different letters and digits of what is looked for in pieces.
 const VARIED: usize = 5;
-/// Half of a shorter one could be guessed: of twenty hexadecimal digits there are 2^80.
-const LONG_TOKEN: usize = 40;
 /// Shorter pieces put together are in ordinary text by chance.
 const SHORTEST_SPLIT: usize = 16;

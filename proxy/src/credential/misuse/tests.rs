@@ -177,55 +177,6 @@ fn digits_with_marks_between_them_are_found_where_values_are_told_apart() {
 
 proptest! {
     #[test]
-    fn of_a_token_no_more_than_half_passes_however_it_is_cut(
-        token in "(ghp_|sk-proj-|)[0-9A-Za-z_+/-]{40,120}",
-        cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12),
-        (before, after) in ("[a-z {\":]{0,40}", "[a-z }\"]{0,40}"),
-        percent: bool,
-    ) {
-        let watch = watch_of(token.as_bytes());
-        let text = match percent {
-            true => token.bytes().map(|octet| format!("%{octet:02x}")).collect(),
-            false => token.clone(),
-        };
-        let body = format!("{before}{text}{after}").into_bytes();
-        let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(body.len())).collect();
-        cuts.extend([0, body.len()]);
-        cuts.sort_unstable();
-        for octet_by_octet in [false, true] {
-            if octet_by_octet {
-                cuts = (0..=body.len()).collect();
-            }
-            let mut guard = guard(&watch);
-            let mut passed = Vec::new();
-            for piece in cuts.windows(2) {
-                let piece = &body[piece[0]..piece[1]];
-                if guard.look(piece).is_err() {
-                    break;
-                }
-                passed.extend_from_slice(piece);
-            }
-            let told = passed.len().saturating_sub(before.len());
-            prop_assert!(2 * told <= text.len() + 6, "{} of {}", told, text.len());
-        }
-    }
-}
-
-#[test]
-fn what_begins_like_half_of_no_token_passes() {
-    let whole = "https://hooks.example.com/services/T0000000/B0000000/abcdefghijklmnop";
-    let jwt = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.c2lnbmF0dXJl";
-    // Short ones could be guessed by halves.
-    for value in [whole, jwt, "0123456789abcdef0123456789abcdef"] {
-        let watch = watch_of(value.as_bytes());
-        let (most, _) = value.split_at(value.len() - 1);
-        assert!(guard(&watch).look(most.as_bytes()).is_ok(), "{value}");
-        assert!(guard(&watch).look(value.as_bytes()).is_err(), "{value}");
-    }
-}
-
-proptest! {
-    #[test]
     fn other_text_passes(text in prop::collection::vec(any::<u8>(), 0..600), cut in 1_usize..50) {
         let pieces: Vec<&[u8]> = text.chunks(cut).collect();
         prop_assert_eq!(refused_at(&pieces), None);
