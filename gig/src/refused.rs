@@ -5,6 +5,11 @@
 
 use std::{fmt, net::Ipv4Addr, sync::Arc, time::Duration};
 
+use futures_util::{
+    FutureExt as _,
+    future::{BoxFuture, join_all},
+};
+use gig_audit::RecordRefused;
 use gig_netns::Refusals;
 use gig_proxy::{
     Ledger, Subject,
@@ -20,7 +25,7 @@ pub(crate) struct Refusing {
     refusals: Refusals,
     ledger: Ledger,
     whose: Box<Whose>,
-    /// What one took is recorded before the next one asks: nothing is missing from a record that says it is over.
+    /// What one took is handed in before the next one asks: nothing is missing from a record that says it is over.
     turn: Mutex<()>,
 }
 
@@ -46,6 +51,11 @@ impl Refusing {
 
     /// Records what was refused since the last time.
     pub(crate) async fn record(&self) {
+        self.taken().await.recorded().await;
+    }
+
+    /// What was refused since the last time, handed in: what is handed in after it is recorded after it.
+    pub(crate) async fn taken(&self) -> Taken<'_> {
         let _turn = self.turn.lock().await;
         let refusals = self.refusals.clone();
         // The hub may be busy with a start.
@@ -54,20 +64,31 @@ impl Refusing {
             Ok(Ok(packets)) => packets,
             Ok(Err(error)) => {
                 tracing::error!(%error, "what the firewall refused is not in the record");
-                return;
+                Vec::new()
             }
-            Err(_) => return,
+            Err(_) => Vec::new(),
         };
-        for packet in packets {
-            let Some(subject) = (self.whose)(packet.source) else {
-                continue;
-            };
+        let records = packets.into_iter().filter_map(|packet| {
+            let subject = (self.whose)(packet.source)?;
             let refused = Refused {
                 destination: packet.destination,
                 protocol: packet.protocol,
                 port: packet.port,
             };
-            if let Err(error) = record_refused(&self.ledger, &subject, refused).await {
+            Some(record_refused(&self.ledger, &subject, refused).boxed())
+        });
+        Taken(records.collect())
+    }
+}
+
+/// Records on their way.
+pub(crate) struct Taken<'a>(Vec<BoxFuture<'a, Result<(), RecordRefused>>>);
+
+impl Taken<'_> {
+    /// Waits until all are recorded.
+    pub(crate) async fn recorded(self) {
+        for record in join_all(self.0).await {
+            if let Err(error) = record {
                 tracing::error!(%error, "a refused packet is not in the record");
             }
         }

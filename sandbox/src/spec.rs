@@ -38,6 +38,8 @@ pub struct Spec {
     pub stdio: Stdio,
     /// Which system calls it may make.
     pub seccomp: SeccompProfile,
+    /// Permissions that files the program makes are not given (umask(2)); `None` is 022.
+    pub file_mask: Option<u32>,
     /// A registered server's program, shown read-only at `/app/server`.
     pub server_program: Option<PathBuf>,
     /// What the caller keeps of a registered server; with it there is no `server_program`.

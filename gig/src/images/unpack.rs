@@ -116,6 +116,7 @@ fn reader(
             controlling_terminal: false,
         },
         seccomp: SeccompProfile::Strict,
+        file_mask: None,
         server_program: Some(own),
         kept: None,
         private: Vec::new(),

@@ -76,6 +76,7 @@ impl Drawn {
                 controlling_terminal: streams.controlling_terminal,
             },
             seccomp: settings.seccomp,
+            file_mask: own_file_mask(),
             server_program: None,
             kept: None,
             private: private_paths(settings, &record),
@@ -182,4 +183,13 @@ fn private_paths(settings: &Settings, record: &Record) -> Vec<PathBuf> {
     let mut paths = private_places::all();
     paths.extend(record.files());
     paths
+}
+
+/// As whoever runs gig wants files to be made (`Umask`, proc_pid_status(5), Linux 4.7).
+fn own_file_mask() -> Option<u32> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let told = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Umask:"))?;
+    u32::from_str_radix(told.trim(), 8).ok()
 }

@@ -82,6 +82,7 @@ pub(super) fn spec(server: &ServerSpec, around: Surroundings) -> anyhow::Result<
         },
         stdio: around.stdio,
         seccomp: SeccompProfile::Default,
+        file_mask: None,
         server_program,
         kept: around.kept,
         private: private_places::all()

@@ -30,8 +30,19 @@ pub enum Sender {
     Server,
 }
 
-/// Makes the rewriter of each message; told whether it is a binary one.
-pub type MakeRewrite = Box<dyn FnMut(bool) -> Box<dyn Rewrite> + Send>;
+/// What a message is to whoever rewrites it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Text, whose length may change.
+    Text,
+    /// Anything.
+    Binary,
+    /// What a ping, a pong or a close carries: the application sees none of it.
+    Control,
+}
+
+/// Makes the rewriter of each message.
+pub type MakeRewrite = Box<dyn FnMut(Kind) -> Box<dyn Rewrite> + Send>;
 
 /// One direction.
 pub struct Frames {
@@ -276,7 +287,11 @@ impl Frames {
             }
             (Opcode::Text | Opcode::Binary, None) => {
                 self.message = Some(Message {
-                    rewrite: (self.make)(header.opcode == Opcode::Binary),
+                    rewrite: (self.make)(if header.opcode == Opcode::Binary {
+                        Kind::Binary
+                    } else {
+                        Kind::Text
+                    }),
                     opcode: header.opcode,
                     begun: false,
                 });
@@ -357,7 +372,7 @@ impl Frames {
         };
         let (code, text) = plain.split_at(code);
         let mut payload = code.to_vec();
-        let mut rewrite = (self.make)(false);
+        let mut rewrite = (self.make)(Kind::Control);
         rewrite.push(text, &mut payload)?;
         rewrite.finish(&mut payload)?;
         if payload.len() > CONTROL_MOST {

@@ -22,15 +22,15 @@ pub struct Refused {
     pub port: u16,
 }
 
-/// Records it as a connection that was denied, at the pace of such.
+/// Hands it in as a connection that was denied, at the pace of such, and waits until it is recorded.
 ///
 /// # Errors
 /// When it could not be recorded. Nothing left all the same.
-pub async fn record_refused(
-    ledger: &Ledger,
+pub fn record_refused<'a>(
+    ledger: &'a Ledger,
     subject: &Subject,
     refused: Refused,
-) -> Result<(), RecordRefused> {
+) -> impl Future<Output = Result<(), RecordRefused>> + Send + use<'a> {
     let name = subject.synthetic().name_of(refused.destination);
     let host = name.map_or_else(|| refused.destination.to_string(), |name| name.to_string());
     let mut entry = Entry::new(Event::Connect);
@@ -44,7 +44,7 @@ pub async fn record_refused(
     fill_policy(&mut entry, subject.policy().reference(), None);
     entry.verdict = Some(VerdictWord::Deny);
     entry.reason = Some(DenyReason::UnsupportedProtocol);
-    ledger.record(entry).await
+    ledger.record(entry)
 }
 
 /// As records name it.

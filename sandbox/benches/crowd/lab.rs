@@ -80,6 +80,7 @@ impl Lab {
                 controlling_terminal: false,
             },
             seccomp: SeccompProfile::Default,
+            file_mask: None,
             server_program: Some(self.program()),
             kept: None,
             private: Vec::new(),

@@ -154,7 +154,7 @@ fn orders(
         }),
         set_ids: ids == IdMode::Range,
         controlling_terminal: spec.stdio.controlling_terminal,
-        file_mask: own_file_mask(),
+        file_mask: spec.file_mask.unwrap_or(USUAL_FILE_MASK),
         landlock_fs: rights.fs,
         landlock_scoped: rights.scoped,
         masks: Vec::new(),
@@ -384,11 +384,5 @@ fn pack(args: &[OsString]) -> Vec<u8> {
         .flat_map(|arg| arg.as_encoded_bytes().iter().copied().chain([0]))
         .collect()
 }
-/// As whoever started gig wants files to be made (`Umask`, proc_pid_status(5), Linux 4.7).
-fn own_file_mask() -> u32 {
-    const USUAL: u32 = 0o022;
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let told = status.lines().find_map(|line| line.strip_prefix("Umask:"));
-    let told = told.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok());
-    told.unwrap_or(USUAL)
-}
+/// As most systems have it: nobody but the owner writes.
+const USUAL_FILE_MASK: u32 = 0o022;

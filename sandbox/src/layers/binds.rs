@@ -240,6 +240,11 @@ fn vet_one(bind: &Bind, hidden: &Hidden) -> Result<VettedBind, RefuseBindError> 
         });
     }
     let masks = if kind.is_dir() {
+        // Whoever knows a name in it would find what nobody could look for.
+        fs::read_dir(&source).map_err(|error| RefuseBindError::Unreadable {
+            path: bind.source.clone(),
+            source: error,
+        })?;
         let known = masks(&source, hidden, &[]);
         let is_hidden = |path: &Path| known.iter().any(|mask| source.join(&mask.below) == *path);
         let found = (hidden.sockets()).among(&source, bind.mode == BindMode::Ro, is_hidden);

@@ -143,6 +143,7 @@ fn start(hub: &Hub, lease: Lease, neighbour: Ipv4Addr) -> Member {
             controlling_terminal: false,
         },
         seccomp: SeccompProfile::Default,
+        file_mask: None,
         server_program: None,
         kept: None,
         private: Vec::new(),

@@ -161,6 +161,7 @@ fn parse(args: Vec<OsString>) -> Wish {
             limits: ResourceLimits::default(),
             stdio: stdio(),
             seccomp: SeccompProfile::Default,
+            file_mask: None,
             server_program: None,
             kept: None,
             private: Vec::new(),

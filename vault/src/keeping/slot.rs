@@ -363,8 +363,8 @@ impl State {
             tracing::warn!(secret = %secret.name, error = %failed.why, "not renewed: the old value is used on");
             if let Some(ready) = &mut self.ready {
                 ready.due = Some(after(now, RETRY));
-                // Who waits for a provider that is silent waits in vain.
-                ready.awaited = None;
+                // Who waits for a provider that is silent waits in vain; but one that answers again may give another.
+                ready.awaited = ready.awaited.map(|_| after(now, SILENCE));
             }
             return Ok(secret);
         }
@@ -465,6 +465,8 @@ impl State {
 
 /// A provider that is silent is asked again by whoever comes after this time.
 const RETRY: Duration = Duration::from_secs(10);
+/// For so long nobody waits for it.
+const SILENCE: Duration = Duration::from_secs(60);
 /// What a host says of a value is heeded once in this time: it may say so of the new one, too.
 const HEED: Duration = Duration::from_secs(30);
 /// A failure is answered again for this time, so that a program that tries all the time does not make

@@ -108,15 +108,19 @@ impl Parting {
         seat: Arc<Seat>,
     ) -> Self {
         let leaving = Leaving::new(Arc::clone(&fleet));
-        if let Ok(machine) = fleet.machine() {
-            // Of its programs, which are over, before their end is told.
-            machine.refusing.record().await;
-        }
+        // Of its programs, which are over, before their end is told.
+        let refused = match fleet.machine() {
+            Ok(machine) => Some(machine.refusing.taken().await),
+            Err(_) => None,
+        };
         subject.close().await;
         let lease = Arc::new(lease);
         if let Err(error) = cut(Arc::clone(&fleet), Arc::clone(&lease)).await {
             // It is tried again, and then matters.
             tracing::debug!(%error, "a sandbox's network was not cut at once");
+        }
+        if let Some(refused) = refused {
+            refused.recorded().await;
         }
         Self {
             fleet,

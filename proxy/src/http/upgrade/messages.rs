@@ -12,7 +12,7 @@ use crate::{
         body::{BodyPlan, Passes},
         rewrite::{Rewrite, RewriteError, Unchanged},
         scrub::{Fit, Scrubbers, answer::Returning},
-        websocket::{self, CloseCode, FrameError, Frames, Sender, stream::RewrittenStream},
+        websocket::{self, CloseCode, FrameError, Frames, Kind, Sender, stream::RewrittenStream},
     },
     deadlines::Deadlines,
 };
@@ -22,14 +22,17 @@ use crate::{
 pub(super) fn outgoing(plan: Option<BodyPlan>, live: Option<Live>) -> Frames {
     let binary = plan.as_ref().map(BodyPlan::of_binary);
     let strand = Arc::default();
-    let make = move |is_binary: bool| -> Box<dyn Rewrite> {
-        let plan = if is_binary { &binary } else { &plan };
+    let make = move |kind: Kind| -> Box<dyn Rewrite> {
+        let plan = if kind == Kind::Binary { &binary } else { &plan };
         let mut passes = match (plan, &live) {
             (Some(plan), Some(live)) => live.passes(plan),
             (Some(plan), None) => plan.passes(),
             (None, _) => return Box::new(Unchanged),
         };
-        passes.guard = passes.guard.map(|guard| guard.behind(&strand));
+        // What is between two messages and in none is not between pieces of a value.
+        if kind != Kind::Control {
+            passes.guard = passes.guard.map(|guard| guard.behind(&strand));
+        }
         Box::new(Outgoing(passes))
     };
     Frames::new(Sender::Client, Box::new(make))
@@ -37,11 +40,14 @@ pub(super) fn outgoing(plan: Option<BodyPlan>, live: Option<Live>) -> Frames {
 
 /// What the origin sends: with sentinels for values. A binary message keeps its length.
 pub(super) fn incoming(returning: Option<Arc<Returning>>) -> Frames {
-    let make = move |binary: bool| -> Box<dyn Rewrite> {
+    let make = move |kind: Kind| -> Box<dyn Rewrite> {
         let Some(returning) = &returning else {
             return Box::new(Unchanged);
         };
-        let fit = if binary { Fit::Exact } else { Fit::Free };
+        let fit = match kind {
+            Kind::Binary => Fit::Exact,
+            Kind::Text | Kind::Control => Fit::Free,
+        };
         Box::new(Incoming {
             scrubbers: returning.scrubbers(fit),
             returning: Arc::clone(returning),

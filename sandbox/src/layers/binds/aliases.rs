@@ -36,19 +36,24 @@ impl Mounts {
         Self(lines.filter_map(mount).collect())
     }
 
-    /// The paths, canonical, and all others by which the same is reached.
+    /// The paths, canonical, and all others by which the same is reached, or a piece of it.
     pub(super) fn all_names(&self, paths: BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
         let others: Vec<PathBuf> = paths
             .iter()
-            .flat_map(|path| self.others(path).filter(|other| is_same(path, other)))
+            .flat_map(|path| {
+                let same = self
+                    .others(path)
+                    .filter(|(inside, other)| is_same(&joined(path, inside), other));
+                same.map(|(_, other)| other)
+            })
             .collect();
         let mut all = paths;
         all.extend(others);
         all
     }
 
-    /// Where it would be seen as well, if nothing is mounted over it there.
-    fn others(&self, path: &Path) -> impl Iterator<Item = PathBuf> {
+    /// Where it, or what lies at a path in it, would be seen as well, if nothing is mounted over it there.
+    fn others(&self, path: &Path) -> impl Iterator<Item = (PathBuf, PathBuf)> {
         let around = |mount: &&Mount| path.starts_with(&mount.point);
         let depth = |mount: &&Mount| mount.point.components().count();
         // The last of those that are as deep.
@@ -59,9 +64,14 @@ impl Mounts {
         });
         place.into_iter().flat_map(move |(own, place)| {
             self.0.iter().filter_map(move |mount| {
-                let same = mount.device == own.device && mount.point != own.point;
-                let inside = place.strip_prefix(&mount.root).ok().filter(|_| same)?;
-                Some(joined(&mount.point, inside))
+                if mount.device != own.device || mount.point == own.point {
+                    return None;
+                }
+                if let Ok(inside) = place.strip_prefix(&mount.root) {
+                    return Some((PathBuf::new(), joined(&mount.point, inside)));
+                }
+                let piece = mount.root.strip_prefix(&place).ok()?;
+                Some((piece.to_owned(), mount.point.clone()))
             })
         })
     }
@@ -127,7 +137,11 @@ mod tests {
         24 20 0:41 / /alone rw - tmpfs tmpfs rw\n";
 
     fn others(path: &str) -> Vec<PathBuf> {
-        Mounts::of(LIST.as_bytes()).others(path.as_ref()).collect()
+        let mounts = Mounts::of(LIST.as_bytes());
+        mounts
+            .others(path.as_ref())
+            .map(|(_, other)| other)
+            .collect()
     }
 
     #[test]
@@ -142,7 +156,9 @@ mod tests {
         ] {
             assert_eq!(others(path), [PathBuf::from(expected)], "{path}");
         }
-        for path in ["/alone/key", "/srv/vol", "/scratch/a", "/etc/shadow"] {
+        // A piece of it is mounted elsewhere.
+        assert_eq!(others("/srv/vol"), [PathBuf::from("/home")]);
+        for path in ["/alone/key", "/srv/other", "/scratch/a", "/etc/shadow"] {
             assert_eq!(others(path), Vec::<PathBuf>::new(), "{path}");
         }
     }
@@ -167,6 +183,24 @@ mod tests {
         fs::hard_link(root.join("one/key"), root.join("two/key")).unwrap();
         let both = ["one/key", "two/key"].map(|name| root.join(name));
         assert_eq!(mounts.all_names(known), BTreeSet::from(both));
+    }
+
+    #[test]
+    fn a_piece_that_is_mounted_elsewhere_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = fs::canonicalize(dir.path()).unwrap();
+        fs::create_dir(root.join("keys")).unwrap();
+        fs::write(root.join("keys/one"), "k").unwrap();
+        fs::hard_link(root.join("keys/one"), root.join("shown")).unwrap();
+        let list = format!(
+            "1 0 9:9 / {root} rw - x x rw\n2 0 9:9 /keys/one {root}/shown rw - x x rw\n",
+            root = root.display()
+        );
+        let all = Mounts::of(list.as_bytes()).all_names(BTreeSet::from([root.join("keys")]));
+        assert_eq!(
+            all,
+            BTreeSet::from(["keys", "shown"].map(|name| root.join(name)))
+        );
     }
 
     #[test]

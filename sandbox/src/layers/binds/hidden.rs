@@ -21,7 +21,7 @@ use crate::stamp::{Look, Moment, settled};
 const ACCOUNTS: &str = "/etc/passwd";
 const HOMES: &str = "/home";
 
-/// Children of a shown directory that are looked at as homes: more than any
+/// Folders right in a shown directory that are looked at as homes: more than any
 /// host has accounts, and a bound on the work.
 const MAX_CHILDREN: usize = 4096;
 
@@ -110,13 +110,16 @@ impl Hidden {
     /// Every credential path that exists and matters for `source`, by every name.
     pub(super) fn credentials(&self, source: &Path) -> BTreeSet<PathBuf> {
         // A shown directory may be a home that no account lists, or hold some.
-        let children = fs::read_dir(source)
-            .map(|read| {
-                read.take(MAX_CHILDREN)
-                    .filter_map(|entry| Some(entry.ok()?.path()))
-                    .collect()
-            })
-            .unwrap_or_else(|_| Vec::new());
+        let folder = |entry: &fs::DirEntry| {
+            let kind = entry.file_type();
+            kind.is_ok_and(|kind| kind.is_dir() || kind.is_symlink())
+        };
+        let listed = fs::read_dir(source).into_iter().flatten().flatten();
+        let children: Vec<PathBuf> = listed
+            .filter(folder)
+            .take(MAX_CHILDREN)
+            .map(|entry| entry.path())
+            .collect();
         let looked_at = [source]
             .into_iter()
             .chain(children.iter().map(PathBuf::as_path));

@@ -16,6 +16,7 @@ use std::{
 };
 
 use gig_netns::{BoundSocket, bound_sockets};
+use rustix::fs::{Access, access};
 
 /// Those of this moment.
 #[derive(Debug, Default)]
@@ -62,9 +63,20 @@ impl Sockets {
         let mut waiting = VecDeque::from([source.to_owned()]);
         let mut left = MOST_LOOKED_AT;
         while let Some(folder) = waiting.pop_front() {
-            for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let listed = match fs::read_dir(&folder) {
+                Ok(listed) => listed,
+                // What lies there can be reached all the same, by who knows its name.
+                Err(_) if access(&folder, Access::EXEC_OK).is_ok() && folder != source => {
+                    found.push(folder);
+                    continue;
+                }
+                Err(_) => continue,
+            };
+            let mut fifos_here = Vec::new();
+            for entry in listed.flatten() {
                 left -= 1;
                 if left == 0 {
+                    found.append(&mut fifos_here);
                     return found;
                 }
                 let Ok(kind) = entry.file_type() else {
@@ -75,9 +87,16 @@ impl Sockets {
                     if !hidden(&path) {
                         waiting.push_back(path);
                     }
-                } else if (fifos && kind.is_fifo()) || (kind.is_socket() && self.is_bound(&path)) {
+                } else if fifos && kind.is_fifo() {
+                    fifos_here.push(path);
+                } else if kind.is_socket() && self.is_bound(&path) {
                     found.push(path);
                 }
+            }
+            // Each cover is a mount of its own, which takes its time.
+            match fifos_here.len() > MOST_FIFOS && folder != source {
+                true => found.push(folder),
+                false => found.append(&mut fifos_here),
             }
         }
         found
@@ -104,6 +123,8 @@ fn half(found: &Metadata) -> u32 {
     u32::try_from(found.ino() & u64::from(u32::MAX)).unwrap_or_default()
 }
 
+/// In one folder: one that has more is covered whole.
+const MOST_FIFOS: usize = 64;
 /// Entries of one shown folder: some twenty milliseconds.
 const MOST_LOOKED_AT: usize = 20_000;
 
@@ -154,6 +175,20 @@ mod tests {
         let found = Sockets::now().among(&real.join("shown"), false, |path| path.ends_with("deep"));
         assert_eq!(found, [real.join("shown/two")]);
         drop((renamed, linked));
+    }
+
+    #[test]
+    fn a_folder_with_many_fifos_is_covered_whole() {
+        use rustix::fs::{CWD, FileType, Mode, mknodat};
+        let (_dir, real) = real();
+        let many = real.join("many");
+        fs::create_dir(&many).unwrap();
+        for number in 0..=MOST_FIFOS {
+            let path = many.join(number.to_string());
+            mknodat(CWD, path, FileType::Fifo, Mode::RWXU, 0).unwrap();
+        }
+        let found = Sockets::default().among(&real, true, |_| false);
+        assert_eq!(found, [many]);
     }
 
     #[test]

@@ -58,6 +58,21 @@ async fn a_provider_that_fell_silent_holds_one_up_and_then_nobody_until_the_end(
 }
 
 #[tokio::test]
+async fn a_provider_that_answers_again_is_waited_for_once_more() {
+    let lab = Lab::new();
+    lab.provided();
+    let keeper = lab.keeper();
+    get(&keeper, "KV").await.unwrap();
+    let answers = lab.store.status.swap(0, Ordering::SeqCst);
+    lab.pass(100);
+    assert_eq!(get(&keeper, "KV").await.unwrap(), "value 1");
+    lab.store.status.store(answers, Ordering::SeqCst);
+    lab.store.version.store(2, Ordering::SeqCst);
+    lab.pass(61);
+    assert_eq!(get(&keeper, "KV").await.unwrap(), "value 2");
+}
+
+#[tokio::test]
 async fn a_command_that_takes_its_time_holds_nobody_up_while_its_value_is_good() {
     let lab = Lab::new();
     let go = lab.dir.path().join("go");
