@@ -82,6 +82,7 @@ impl Refusing {
 }
 
 /// Records on their way.
+#[derive(Default)]
 pub(crate) struct Taken<'a>(Vec<BoxFuture<'a, Result<(), RecordRefused>>>);
 
 impl Taken<'_> {

@@ -24,7 +24,7 @@ use tokio::{
 };
 
 use super::{Fleet, causes, seats::Seat};
-use crate::run::wire::DELIVERY;
+use crate::{refused::Taken, run::wire::DELIVERY};
 
 /// An address on its way back.
 pub(super) struct Parting {
@@ -110,8 +110,8 @@ impl Parting {
         let leaving = Leaving::new(Arc::clone(&fleet));
         // Of its programs, which are over, before their end is told.
         let refused = match fleet.machine() {
-            Ok(machine) => Some(machine.refusing.taken().await),
-            Err(_) => None,
+            Ok(machine) => machine.refusing.taken().await,
+            Err(_) => Taken::default(),
         };
         subject.close().await;
         let lease = Arc::new(lease);
@@ -119,9 +119,7 @@ impl Parting {
             // It is tried again, and then matters.
             tracing::debug!(%error, "a sandbox's network was not cut at once");
         }
-        if let Some(refused) = refused {
-            refused.recorded().await;
-        }
+        refused.recorded().await;
         Self {
             fleet,
             subject,
