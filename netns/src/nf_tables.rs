@@ -384,8 +384,7 @@ fn lookup(list: &mut Message, set: &str, member: bool) {
     });
 }
 
-/// Keeps where the packet comes from and goes to. Of what has no ports, the first two octets behind the header stand
-/// for one.
+/// Keeps where a packet of UDP comes from and goes to.
 fn note(list: &mut Message, set: &str) {
     let (from, to) = (Address::Source, Address::Destination);
     payload(list, (NETWORK_HEADER, address_offset(from), 4), FIRST);

@@ -165,7 +165,6 @@ const ICMP: u8 = 1;
 pub(crate) const TCP: u8 = 6;
 pub(crate) const UDP: u8 = 17;
 const ICMP_UNREACHABLE: u8 = 3;
-const ICMP_ECHO: u8 = 8;
 pub(crate) const PORT_UNREACHABLE: u8 = 3;
 pub(crate) const ADMIN_PROHIBITED: u8 = 13;
 /// Types of the `nft` program's (`nftables/datatype.h`), six bits each in a key of several.
@@ -286,16 +285,7 @@ fn guard() -> Chain {
             &[Match::Protocol(UDP)],
             Verdict::Unreachable(PORT_UNREACHABLE),
         ),
-        rule(
-            &[Match::Protocol(ICMP), Match::IcmpType(ICMP_ECHO)],
-            Verdict::Note(REFUSED),
-        ),
-        // The other types are what a kernel says of its own accord.
-        rule(
-            &[Match::Protocol(ICMP)],
-            Verdict::Unreachable(ADMIN_PROHIBITED),
-        ),
-        rule(&[], Verdict::Note(REFUSED)),
+        // What a kernel says of its own accord: programs have no sockets for anything else.
         rule(&[], Verdict::Unreachable(ADMIN_PROHIBITED)),
     ];
     filter("guard", Hook::Prerouting, RAW, rules)

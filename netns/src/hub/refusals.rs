@@ -1,4 +1,4 @@
-//! What the firewall refused: whatever is neither TCP nor a question for a name.
+//! What the firewall refused of UDP: all that is no question for a name.
 //!
 //! The kernel keeps the ends of such packets in a set of bounded size, each once, so that a flood of them costs
 //! nothing more; whoever asks gets what came since, and it is taken out. What came beyond the set's room is refused

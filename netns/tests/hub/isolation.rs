@@ -226,7 +226,7 @@ fn firewall_as_meant() {
     for (chain, rules) in [
         (
             "chain guard",
-            "iif . ip saddr != @identity drop; ip daddr 127.0.0.0/8 drop; meta l4proto tcp accept; udp dport 53 accept; meta l4proto udp reject",
+            "iif . ip saddr != @identity drop; ip daddr 127.0.0.0/8 drop; meta l4proto tcp accept; udp dport 53 accept; add @refused { ip saddr . ip daddr . meta l4proto . udp dport }; meta l4proto udp reject; reject with icmp admin-prohibited",
         ),
         (
             "chain steer",

@@ -95,7 +95,9 @@ fn a_node_that_is_silent_for_a_minute_is_lost_once_and_what_it_ran_does_not_run_
         (json!("node.lost"), name.clone(), Value::Null),
     ];
     two.until("it is told as lost", |two| two.lost(&token) == told);
-    assert_eq!(two.listed(&token, &sandbox), None);
+    two.until("it is listed no more", |two| {
+        two.listed(&token, &sandbox).is_none()
+    });
     assert!(!two.gig(&["ps"], "").output.contains(&sandbox));
     let path = format!("/api/v1/sandboxes/{sandbox}");
     let state =
