@@ -3,7 +3,7 @@
 //! The kernel refuses by itself and does not wait for the record. Beyond a thousand different destinations a second,
 //! of all sandboxes together, what is refused is not told.
 
-use std::{fmt, net::Ipv4Addr, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use futures_util::{
     FutureExt as _,
@@ -12,19 +12,16 @@ use futures_util::{
 use gig_audit::RecordRefused;
 use gig_netns::Refusals;
 use gig_proxy::{
-    Ledger, Subject,
+    Identity, Ledger,
     enforce::datagram::{Refused, record_refused},
 };
 use tokio::sync::Mutex;
-
-/// Who has which address.
-type Whose = dyn Fn(Ipv4Addr) -> Option<Arc<Subject>> + Send + Sync;
 
 /// Reads and records.
 pub(crate) struct Refusing {
     refusals: Refusals,
     ledger: Ledger,
-    whose: Box<Whose>,
+    identity: Arc<dyn Identity>,
     /// What one took is handed in before the next one asks: nothing is missing from a record that says it is over.
     turn: Mutex<()>,
 }
@@ -36,15 +33,11 @@ impl fmt::Debug for Refusing {
 }
 
 impl Refusing {
-    pub(crate) fn new(
-        refusals: Refusals,
-        ledger: Ledger,
-        whose: impl Fn(Ipv4Addr) -> Option<Arc<Subject>> + Send + Sync + 'static,
-    ) -> Self {
+    pub(crate) fn new(refusals: Refusals, ledger: Ledger, identity: Arc<dyn Identity>) -> Self {
         Self {
             refusals,
             ledger,
-            whose: Box::new(whose),
+            identity,
             turn: Mutex::default(),
         }
     }
@@ -69,10 +62,9 @@ impl Refusing {
             Err(_) => Vec::new(),
         };
         let records = packets.into_iter().filter_map(|packet| {
-            let subject = (self.whose)(packet.source)?;
+            let subject = self.identity.subject(packet.source)?;
             let refused = Refused {
                 destination: packet.destination,
-                protocol: packet.protocol,
                 port: packet.port,
             };
             Some(record_refused(&self.ledger, &subject, refused).boxed())

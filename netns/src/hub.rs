@@ -10,7 +10,7 @@ use std::net::Ipv4Addr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use ipnet::Ipv4Net;
@@ -166,13 +166,18 @@ impl Hub {
     /// Asks it who reads at a terminal, from any thread and for as long as it is there.
     #[must_use]
     pub fn readers(&self) -> Readers {
-        Readers(self.socket.as_ref().map(Arc::downgrade).unwrap_or_default())
+        Readers(self.door())
     }
 
     /// Asks it what its firewall refused, from any thread and for as long as it is there.
     #[must_use]
     pub fn refusals(&self) -> Refusals {
-        Refusals(self.socket.as_ref().map(Arc::downgrade).unwrap_or_default())
+        Refusals(self.door())
+    }
+
+    /// By which others ask it things, while it is there.
+    fn door(&self) -> Weak<Mutex<UnixStream>> {
+        self.socket.as_ref().map(Arc::downgrade).unwrap_or_default()
     }
 
     /// Whether its process runs.

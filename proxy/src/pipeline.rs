@@ -199,12 +199,7 @@ fn agree(
     let said = |reason| Unagreed::bare(reason, form.to_owned());
     explicit::check_form(session, request).map_err(said)?;
     let authority = target::authority(request.uri(), request.headers(), session.reader());
-    let authority = match authority {
-        Err(TargetError::Differ(names)) if explicit::is_own(session, &names.then.1) => {
-            Ok(names.first.1)
-        }
-        other => other,
-    };
+    let authority = authority.or_else(|error| explicit::by_target(session, error));
     let authority = authority.map_err(|error| Unagreed::by_target(session, protocol, error))?;
     match session.destination(&authority, protocol) {
         Ok(destination) => Ok((authority, destination)),

@@ -33,7 +33,7 @@ pub use engine::bwrap::bwrap;
 pub use error::{StartSandboxError, WaitError};
 pub use facts::{is_an_images, is_shown};
 pub use layer::{Enforcement, Layer, LayerReport};
-pub use layers::binds::{IMAGES, RefuseBindError};
+pub use layers::binds::{IMAGES, RUNS, RefuseBindError, is_run_file};
 pub use layers::cgroup::LimitError;
 pub use layers::env::network_variables;
 pub use layers::etc::NAME;

@@ -4,6 +4,7 @@ use std::{
     fs,
     io::{Read as _, Write as _},
     net::SocketAddr,
+    os::unix::fs::PermissionsExt as _,
     process::Command,
     time::{Duration, Instant},
 };
@@ -75,6 +76,24 @@ fn a_program_cannot_empty_its_own_record() {
     assert_eq!(output.status.code(), Some(125), "{output:?}");
     let told = fs::read_to_string(&file).expect("words");
     assert!(told.contains("standard error is the audit file"), "{told}");
+}
+
+#[test]
+fn what_a_program_makes_has_the_callers_file_mask() {
+    let lab = Lab::new();
+    let folder = lab.home().join("made");
+    fs::create_dir_all(&folder).expect("a folder");
+    for (mask, mode) in [("077", 0o600), ("002", 0o664)] {
+        let script = format!(
+            "umask {mask}; exec \"$0\" run --audit - --rw \"$1:/made\" -- sh -c 'echo x >/made/{mask}'"
+        );
+        let mut command = lab.network.command(Side::Host, "sh");
+        command.args(["-c", &script]).arg(place::gig()).arg(&folder);
+        let output = command.output().expect("a shell");
+        assert!(output.status.success(), "{output:?}");
+        let made = fs::metadata(folder.join(mask)).expect("the file");
+        assert_eq!(made.permissions().mode() & 0o777, mode, "{mask}");
+    }
 }
 
 /// Arguments may hold secrets: they are counted.

@@ -162,13 +162,6 @@ fn network(row: &Row) -> Value {
         .as_ref()
         .filter(|tls| tls.version.is_some())
         .map(|tls| json!({ "version": tls.version, "sni": tls.sni }));
-    // -1 is what the schema calls another one.
-    let transport = match row.protocol.as_deref() {
-        Some("udp") => ("udp", 17),
-        Some("icmp") => ("icmp", 1),
-        Some(other) if other.starts_with("ip protocol ") => (other, -1),
-        _ => ("tcp", 6),
-    };
     json!({
         "src_endpoint": sandbox(row),
         "dst_endpoint": {
@@ -183,8 +176,8 @@ fn network(row: &Row) -> Value {
             "uid": row.conn.map(|conn| conn.to_string()),
             "direction": "Outbound",
             "direction_id": 2,
-            "protocol_name": transport.0,
-            "protocol_num": transport.1,
+            "protocol_name": if row.protocol.as_deref() == Some("udp") { "udp" } else { "tcp" },
+            "protocol_num": if row.protocol.as_deref() == Some("udp") { 17 } else { 6 },
         },
         "traffic": traffic,
         "tls": tls,

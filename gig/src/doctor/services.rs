@@ -181,7 +181,7 @@ fn answers(server: IpAddr) -> bool {
 fn record() -> Check {
     let name = "the record";
     let tried = data_dir::path().and_then(|dir| {
-        let runs = dir.join("audit/runs");
+        let runs = dir.join(gig_sandbox::RUNS);
         data_dir::make_private(&runs)?;
         let mut file = tempfile_in(&runs)?;
         file.write_all(b"doctor\n")?;

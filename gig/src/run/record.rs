@@ -145,7 +145,7 @@ fn signing_key() -> Option<Arc<SigningKey>> {
 
 /// A file of its own for each run, so that runs do not wait for each other.
 fn run_file(sandbox: SandboxId) -> anyhow::Result<PathBuf> {
-    let dir = data_dir::path()?.join("audit").join("runs");
+    let dir = data_dir::path()?.join(gig_sandbox::RUNS);
     data_dir::make_private(&dir)?;
     Ok(dir.join(run_files::name(sandbox, jiff::Timestamp::now())))
 }

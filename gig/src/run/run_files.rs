@@ -11,6 +11,7 @@ use std::{
 };
 
 use gig_policy::SandboxId;
+use gig_sandbox::is_run_file;
 use jiff::{SignedDuration, Timestamp};
 use rustix::fs::{FlockOperation, fcntl_lock};
 
@@ -75,21 +76,6 @@ fn too_old(folder: &Path, now: Timestamp) -> Vec<PathBuf> {
             changed.is_ok_and(|changed| changed < SystemTime::from(limit))
         })
         .collect()
-}
-
-/// `2026-11-21-01a1fe3e-133f-71de-b093-b20866f83eaf.jsonl`
-fn is_run_file(name: &str) -> bool {
-    let Some((day, id)) = name
-        .strip_suffix(".jsonl")
-        .and_then(|n| n.split_at_checked(10))
-    else {
-        return false;
-    };
-    let shape = day.bytes().enumerate().all(|(place, octet)| match place {
-        4 | 7 => octet == b'-',
-        _ => octet.is_ascii_digit(),
-    });
-    shape && id.len() == 37 && id.starts_with('-')
 }
 
 fn day(at: Timestamp) -> String {

@@ -10,9 +10,8 @@ pub(super) fn of_writable<'a>(
     binds: &[Bind],
 ) -> Vec<String> {
     let writable = |file: &Path| {
-        let written = binds.iter().filter(|bind| bind.mode == BindMode::Rw);
-        let around = |bind: &&Bind| file.starts_with(&bind.source);
-        written.into_iter().find(around)
+        let mut binds = binds.iter();
+        binds.find(|bind| bind.mode == BindMode::Rw && file.starts_with(&bind.source))
     };
     let files = obeyed.filter_map(|file| file.canonicalize().ok());
     files

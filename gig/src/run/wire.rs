@@ -197,14 +197,15 @@ fn open_egress(
         dns_udp: listeners.dns_udp,
     };
     let identity = Arc::new(OnlyOne(Arc::clone(&subject)));
-    let proxy = gig_proxy::start(proxy_settings, listeners, identity, record.recorder())
-        .context("cannot start the proxy")?;
-    let whose = {
-        let subject = Arc::clone(&subject);
-        move |source| OnlyOne(Arc::clone(&subject)).subject(source)
-    };
+    let proxy = gig_proxy::start(
+        proxy_settings,
+        listeners,
+        Arc::<OnlyOne>::clone(&identity),
+        record.recorder(),
+    )
+    .context("cannot start the proxy")?;
     Ok(Egress {
-        refusing: Arc::new(Refusing::new(refusals, proxy.ledger(), whose)),
+        refusing: Arc::new(Refusing::new(refusals, proxy.ledger(), identity)),
         watching: JoinSet::new(),
         subject,
         proxy,

@@ -249,12 +249,8 @@ impl Machine {
         let recorder = appliance.recorder.clone();
         let proxy = gig_proxy::start(settings, listeners, identity, recorder)
             .context("cannot start the proxy")?;
-        let whose = {
-            let bound = Arc::clone(&bound);
-            move |source| bound.subject(source)
-        };
         Ok(Ok(Self {
-            refusing: Arc::new(Refusing::new(hub.refusals(), proxy.ledger(), whose)),
+            refusing: Arc::new(Refusing::new(hub.refusals(), proxy.ledger(), bound.clone())),
             hub,
             queues: proxy.queues(),
             ledger: proxy.ledger(),

@@ -16,7 +16,7 @@ use crate::hub_protocol::{Failure, Reply, Request, Step};
 use crate::netlink::{Netlink, NetlinkError};
 use crate::nf_tables::noted;
 
-/// Where a packet that the firewall refused came from and went to. How many there were of it is not known.
+/// Where a packet of UDP that the firewall refused came from and went to. How many there were of it is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RefusedPacket {
@@ -24,9 +24,7 @@ pub struct RefusedPacket {
     pub source: Ipv4Addr,
     /// Where it was for.
     pub destination: Ipv4Addr,
-    /// What IP carries, as the registry of protocol numbers has it (IANA): 17 is UDP, 1 ICMP.
-    pub protocol: u8,
-    /// Of UDP, and of other protocols with ports: the destination's.
+    /// The destination's.
     pub port: u16,
 }
 

@@ -9,7 +9,7 @@ use super::{
 use crate::hub::refusals::RefusedPacket;
 use crate::netlink::dump::Told;
 use crate::netlink::{Message, attributes, find_attribute};
-use crate::ruleset::{NOTED_KEY, REFUSED};
+use crate::ruleset::{NOTED_KEY, REFUSED, UDP};
 
 /// Of lists of elements: which set, and the elements.
 const SET: u16 = 2;
@@ -65,32 +65,14 @@ pub(crate) fn refused(told: &Told) -> Vec<RefusedPacket> {
 const fn key_of(packet: &RefusedPacket) -> [u8; NOTED_KEY as usize] {
     let ([a, b, c, d], [e, f, g, h]) = (packet.source.octets(), packet.destination.octets());
     let [high, low] = packet.port.to_be_bytes();
-    [
-        a,
-        b,
-        c,
-        d,
-        e,
-        f,
-        g,
-        h,
-        packet.protocol,
-        0,
-        0,
-        0,
-        high,
-        low,
-        0,
-        0,
-    ]
+    [a, b, c, d, e, f, g, h, UDP, 0, 0, 0, high, low, 0, 0]
 }
 
 fn packet_of(key: [u8; NOTED_KEY as usize]) -> Option<RefusedPacket> {
-    let [a, b, c, d, e, f, g, h, protocol, _, _, _, high, low, ..] = key;
+    let [a, b, c, d, e, f, g, h, _, _, _, _, high, low, ..] = key;
     let packet = RefusedPacket {
         source: [a, b, c, d].into(),
         destination: [e, f, g, h].into(),
-        protocol,
         port: u16::from_be_bytes([high, low]),
     };
     // What is read otherwise than it is written could not be taken out.
@@ -107,7 +89,6 @@ mod tests {
         let packets = [443, 53, 0].map(|port| RefusedPacket {
             source: [10, 200, 0, 2].into(),
             destination: [198, 18, 0, 1].into(),
-            protocol: 17,
             port,
         });
         let [_, message, _] = forget(&packets);

@@ -1,9 +1,9 @@
-//! Packets that the hub's firewall refused: what is neither TCP nor a question for a name.
+//! Packets of UDP that the hub's firewall refused: all that is no question for a name.
 //!
 //! The kernel refused them at once, whatever any policy says. They are told here so that the record has every attempt
 //! and a person sees why a program does not get out: to which name, where the program had looked one up.
 
-use std::{net::Ipv4Addr, sync::Arc};
+use std::net::Ipv4Addr;
 
 use gig_audit::{Entry, Event, RecordRefused, VerdictWord};
 use gig_policy::DenyReason;
@@ -16,9 +16,7 @@ use crate::subject::Subject;
 pub struct Refused {
     /// As the program wrote it.
     pub destination: Ipv4Addr,
-    /// What IP carries (IANA's protocol numbers).
-    pub protocol: u8,
-    /// Of what has ports: the destination's.
+    /// The destination's.
     pub port: u16,
 }
 
@@ -39,30 +37,10 @@ pub fn record_refused<'a>(
     entry.profile = subject.profile().cloned();
     entry.src = Some((subject.address(), 0).into());
     entry.host = Some(shown_host(subject, &host));
-    entry.protocol = Some(word(refused.protocol));
-    entry.port = has_ports(refused.protocol).then_some(refused.port);
+    entry.protocol = Some("udp".into());
+    entry.port = Some(refused.port);
     fill_policy(&mut entry, subject.policy().reference(), None);
     entry.verdict = Some(VerdictWord::Deny);
     entry.reason = Some(DenyReason::UnsupportedProtocol);
     ledger.record(entry)
 }
-
-/// As records name it.
-fn word(protocol: u8) -> Arc<str> {
-    match protocol {
-        ICMP => "icmp".into(),
-        UDP => "udp".into(),
-        number => format!("ip protocol {number}").into(),
-    }
-}
-
-/// Where the destination's port stands behind the source's, as the firewall reads it.
-const fn has_ports(protocol: u8) -> bool {
-    const DCCP: u8 = 33;
-    const SCTP: u8 = 132;
-    const UDP_LITE: u8 = 136;
-    matches!(protocol, UDP | DCCP | SCTP | UDP_LITE)
-}
-
-const ICMP: u8 = 1;
-const UDP: u8 = 17;

@@ -85,14 +85,11 @@ pub async fn connect(
     session: &Arc<Session>,
     mut request: Request<Incoming>,
 ) -> Result<Response<Download>, Box<Refusal>> {
-    let named = match connect_authority(&request) {
-        Err(TargetError::Differ(names)) if is_own(session, &names.then.1) => {
-            let authority = names.first.1;
-            let port = authority.port.ok_or(TargetError::Malformed);
-            port.map(|port| (authority, port))
-        }
-        named => named,
-    };
+    let named = connect_authority(&request).or_else(|error| by_target(session, error));
+    let named = named.and_then(|authority| match authority.port {
+        Some(port) => Ok((authority, port)),
+        None => Err(TargetError::Malformed),
+    });
     let target = match &named {
         Ok((authority, port)) => Some((&authority.host, Some(*port))),
         Err(TargetError::Differ(names)) => Some((&names.first.1.host, names.first.1.port)),
@@ -181,19 +178,25 @@ async fn decide(
     }
 }
 
-/// Whether a Host names the proxy itself, as the Host of a request to a proxy does in some clients (node's `http` by
-/// itself, tunnel-agent): whose target names its host is asked for that (RFC 9112, section 3.2.2).
-pub(crate) fn is_own(session: &Session, said: &Authority) -> bool {
-    let own = session.nominal();
-    matches!(session.aim(), Aim::Explicit(_))
-        && said.host == own.host
-        && said.port.is_none_or(|port| port == own.port)
+/// What the target alone names, where the Host that differs names the proxy itself, as the Host of a request to a proxy
+/// does in some clients (node's `http` by itself, tunnel-agent; RFC 9112, section 3.2.2).
+///
+/// # Errors
+/// The same where that is not so.
+pub(crate) fn by_target(session: &Session, error: TargetError) -> Result<Authority, TargetError> {
+    let (own, aim) = (session.nominal(), session.aim());
+    let is_own =
+        |said: &Authority| said.host == own.host && said.port.is_none_or(|port| port == own.port);
+    match error {
+        TargetError::Differ(names) if matches!(aim, Aim::Explicit(_)) && is_own(&names.then.1) => {
+            Ok(names.first.1)
+        }
+        error => Err(error),
+    }
 }
 
-/// `host:port` of the request target; a Host header must not say otherwise.
-fn connect_authority(
-    request: &Request<Incoming>,
-) -> Result<(Authority, gig_policy::Port), TargetError> {
+/// `host:port` of the request target, which has one; a Host header must not say otherwise.
+fn connect_authority(request: &Request<Incoming>) -> Result<Authority, TargetError> {
     let target = request.uri().authority().ok_or(TargetError::Missing)?;
     let authority = Authority::parse(target.as_str()).map_err(|_| TargetError::Malformed)?;
     let port = authority.port.ok_or(TargetError::Malformed)?;
@@ -211,7 +214,7 @@ fn connect_authority(
     if hosts.next().is_some() {
         return Err(TargetError::Malformed);
     }
-    Ok((authority, port))
+    Ok(authority)
 }
 
 fn asked(session: &Session, destination: &Destination) -> Asked {

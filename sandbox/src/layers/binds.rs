@@ -8,6 +8,7 @@
 //! holds at the start. What appears in other folders after it is not covered; a
 //! cover that comes away there is noticed ([`crate::watch`]).
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
@@ -20,7 +21,7 @@ use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 pub(crate) use hidden::Hidden;
 use hidden::{existing, gigs};
 use places::CREDENTIALS;
-pub use places::IMAGES;
+pub use places::{IMAGES, RUNS, is_run_file};
 
 use crate::bootstrap::orders::Shown;
 use crate::facts;
@@ -189,7 +190,7 @@ pub(crate) fn vet_root(
             });
         }
     }
-    let mut masks = masks(&root, hidden, &[]);
+    let mut masks = masks(&root, &hidden.below(&root));
     masks.retain(|mask| shows(&mask.below));
     Ok((root, masks))
 }
@@ -245,13 +246,11 @@ fn vet_one(bind: &Bind, hidden: &Hidden) -> Result<VettedBind, RefuseBindError> 
             path: bind.source.clone(),
             source: error,
         })?;
-        let known = masks(&source, hidden, &[]);
-        let is_hidden = |path: &Path| known.iter().any(|mask| source.join(&mask.below) == *path);
+        let mut paths = hidden.below(&source);
+        let is_hidden = |path: &Path| paths.contains(path);
         let found = (hidden.sockets()).among(&source, bind.mode == BindMode::Ro, is_hidden);
-        match found.is_empty() {
-            true => known,
-            false => masks(&source, hidden, &found),
-        }
+        paths.extend(found);
+        masks(&source, &paths)
     } else {
         Vec::new()
     };
@@ -267,20 +266,11 @@ fn vet_one(bind: &Bind, hidden: &Hidden) -> Result<VettedBind, RefuseBindError> 
     })
 }
 
-/// What is hidden below a directory, and what was found in it besides. One inside another is hidden with it, and not on its own: what keeps a
+/// What covers these paths below a directory. One inside another is hidden with it, and not on its own: what keeps a
 /// mask inside from being moved away would show the directory around it.
-fn masks(source: &Path, hidden: &Hidden, found: &[PathBuf]) -> Vec<Mask> {
+fn masks(source: &Path, paths: &BTreeSet<PathBuf>) -> Vec<Mask> {
     let mut masks: Vec<Mask> = Vec::new();
-    let credentials = hidden.credentials(source);
-    let mut paths: Vec<&PathBuf> = credentials
-        .iter()
-        .chain(hidden.private())
-        .chain(&hidden.sockets().places)
-        .chain(found)
-        .collect();
-    // What is around comes first.
-    paths.sort();
-    paths.dedup();
+    // In order: what is around comes first.
     for path in paths {
         let Ok(below) = path.strip_prefix(source) else {
             continue;

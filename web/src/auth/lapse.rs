@@ -14,14 +14,14 @@ use parking_lot::Mutex;
 use tokio::{sync::watch, time::Instant};
 
 use super::Caller;
-use crate::{api_error::Problem, app::App};
+use crate::{api_error::Problem, app::App, store::Standing};
 
 /// Who rests on what, and when that was looked at.
 #[derive(Debug, Default)]
 pub(crate) struct Lapses {
     /// How many changes were made here.
     changes: watch::Sender<u64>,
-    known: Mutex<HashMap<String, Weak<Known>>>,
+    known: Mutex<HashMap<Standing, Weak<Known>>>,
 }
 
 /// What is known of one token or session.
@@ -45,14 +45,14 @@ impl Lapses {
         self.changes.send_modify(|count| *count += 1);
     }
 
-    fn known(&self, of: String) -> Arc<Known> {
+    fn known(&self, of: &Standing) -> Arc<Known> {
         let mut known = self.known.lock();
-        if let Some(found) = known.get(&of).and_then(Weak::upgrade) {
+        if let Some(found) = known.get(of).and_then(Weak::upgrade) {
             return found;
         }
         known.retain(|_, one| one.strong_count() > 0);
         let fresh = Arc::new(Known::default());
-        known.insert(of, Arc::downgrade(&fresh));
+        known.insert(of.clone(), Arc::downgrade(&fresh));
         fresh
     }
 }
@@ -97,7 +97,7 @@ impl Doubt {
 /// Ends when this caller may stay no more. Dropping it is safe.
 pub(crate) async fn lapsed(app: &App, caller: &Caller) {
     let mut changes = app.lapses.changes.subscribe();
-    let known = app.lapses.known(format!("{:?}", caller.standing));
+    let known = app.lapses.known(&caller.standing);
     let mut doubt = Doubt::default();
     loop {
         // What was changed since they were let in is looked at, too: at once.

@@ -105,10 +105,8 @@ pub fn shortened(text: &str, most: usize) -> String {
 
 /// Those that nobody has decided on.
 pub(super) fn waiting(db: &Transaction<'_>, now: Timestamp) -> Result<Vec<HeldRow>, DatabaseError> {
-    let sql =
-        "SELECT id, node, facts, created, expires, seen < (SELECT now FROM clock) - ?2 FROM held
-               WHERE expires > ?1 AND word IS NULL ORDER BY created, id LIMIT 1000";
-    db.query_all(sql, (now.as_second(), LOST_AFTER), row)
+    let sql = format!("{ROWS} AND expires > ?1 ORDER BY created, id LIMIT 1000");
+    db.query_all(&sql, (now.as_second(), LOST_AFTER), row)
 }
 
 /// Puts them there.
@@ -183,10 +181,8 @@ pub(super) fn answer(db: &Transaction<'_>, id: &str, allow: bool, actor: &Actor)
 }
 
 fn one(db: &Transaction<'_>, id: &str) -> Result<Option<HeldRow>, DatabaseError> {
-    let sql =
-        "SELECT id, node, facts, created, expires, seen < (SELECT now FROM clock) - ?2 FROM held
-               WHERE id = ?1 AND word IS NULL";
-    db.query_row(sql, (id, LOST_AFTER), row).optional()
+    let sql = format!("{ROWS} AND id = ?1");
+    db.query_row(&sql, (id, LOST_AFTER), row).optional()
 }
 
 /// Whether what waits runs for this person, or was started by them, by whichever of their accounts.
@@ -226,6 +222,8 @@ fn row(row: &Row) -> Result<HeldRow, DatabaseError> {
     })
 }
 
+/// Of those that nobody has decided on, as [`row`] reads them; the second parameter is [`LOST_AFTER`].
+const ROWS: &str = "SELECT id, node, facts, created, expires, seen < (SELECT now FROM clock) - ?2 FROM held WHERE word IS NULL";
 const ALLOW: &str = "allow";
 /// For a record and some lines on a page, beside a host of at most 253 characters.
 const LONGEST_PATH: usize = 120;

@@ -16,7 +16,7 @@ use super::{
 use crate::role::{Permission, Role};
 
 /// What it rests on that somebody may make a change.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Standing {
     /// On the change itself (a password, a set-up link), or on owning this machine.
     Itself,

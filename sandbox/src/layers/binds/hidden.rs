@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use super::aliases::Mounts;
-use super::places::{CREDENTIALS, DATABASE, HOLDERS, OF_THE_SYSTEM, RUNS, SSH};
+use super::places::{CREDENTIALS, DATABASE, HOLDERS, OF_THE_SYSTEM, RUNS, SSH, is_run_file};
 use super::sockets::Sockets;
 use crate::stamp::{Look, Moment, settled};
 
@@ -35,6 +35,7 @@ pub(crate) struct Hidden {
     /// Looked at when they are first asked for.
     mounts: OnceCell<Mounts>,
     private: BTreeSet<PathBuf>,
+    private_names: OnceCell<BTreeSet<PathBuf>>,
     /// What there is in the homes, looked for when it is first asked for.
     in_homes: OnceCell<BTreeSet<PathBuf>>,
     /// Unix sockets that are bound to a path, looked for when they are first asked for.
@@ -58,10 +59,8 @@ impl Hidden {
             .iter()
             .filter_map(|path| fs::canonicalize(path).ok())
             .collect();
-        let mounts = Mounts::read();
         Self {
-            private: mounts.all_names(private),
-            mounts: mounts.into(),
+            private,
             ..Self::default()
         }
     }
@@ -82,7 +81,8 @@ impl Hidden {
 
     /// gig's own, by every name.
     pub(super) fn private(&self) -> &BTreeSet<PathBuf> {
-        &self.private
+        self.private_names
+            .get_or_init(|| self.all_names(self.private.clone()))
     }
 
     /// The host's Unix sockets, by every name where they are known by one.
@@ -92,6 +92,13 @@ impl Hidden {
             sockets.places = self.all_names(std::mem::take(&mut sockets.places));
             sockets
         })
+    }
+
+    /// Whatever is hidden below `source`.
+    pub(super) fn below(&self, source: &Path) -> BTreeSet<PathBuf> {
+        let all = self.credentials(source).into_iter();
+        let all = all.chain(self.private().iter().chain(&self.sockets().places).cloned());
+        all.filter(|path| path.starts_with(source)).collect()
     }
 
     /// Every home that exists, by every name.
@@ -278,20 +285,12 @@ pub(super) fn gigs(folder: &Path) -> Option<PathBuf> {
     fs::canonicalize(folder).ok()
 }
 
-/// Whether the first of what lies there are called as records of runs are: `2026-11-21-` and an id.
+/// Whether the first of what lies there are called as records of runs are.
 fn has_records(runs: &Path) -> bool {
-    let is_record = |name: &str| {
-        let stem = name.strip_suffix(".jsonl").unwrap_or_default();
-        let shape = |(at, octet): (usize, u8)| match at {
-            4 | 7 | 10 | 19 | 24 | 29 | 34 => octet == b'-',
-            _ => octet.is_ascii_hexdigit(),
-        };
-        stem.len() == 47 && stem.bytes().enumerate().all(shape)
-    };
     let names = fs::read_dir(runs).into_iter().flatten().flatten();
     names
         .take(MOST_NAMES)
-        .any(|entry| entry.file_name().to_str().is_some_and(is_record))
+        .any(|entry| entry.file_name().to_str().is_some_and(is_run_file))
 }
 
 /// Whatever of the system's own credentials exists, canonical.

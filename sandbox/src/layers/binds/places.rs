@@ -108,8 +108,8 @@ pub(super) const CREDENTIALS: [&str; 99] = [
 ];
 /// What a gig keeps wherever it keeps anything.
 pub(super) const DATABASE: &str = "gig.db";
-/// Where `gig run` keeps the records that no `--audit` names a file for.
-pub(super) const RUNS: &str = "audit/runs";
+/// Where `gig run` keeps the records that no `--audit` names a file for, in gig's data directory.
+pub const RUNS: &str = "audit/runs";
 /// The folder of pulled images in gig's data directory: a name of its own, so that another gig's is known too.
 /// Each image was verified when it was pulled, and is run as it lies there.
 pub const IMAGES: &str = "gig-images";
@@ -160,3 +160,20 @@ pub(super) const OF_THE_SYSTEM: [&str; 13] = [
 ];
 /// Its keys for ssh lie among what is no secret.
 pub(super) const SSH: &str = "/etc/ssh";
+
+/// Whether a file in [`RUNS`] is called as the record of a run is:
+/// `2026-11-21-01a1fe3e-133f-71de-b093-b20866f83eaf.jsonl`
+#[must_use]
+pub fn is_run_file(name: &str) -> bool {
+    let Some((day, id)) = name
+        .strip_suffix(".jsonl")
+        .and_then(|n| n.split_at_checked(10))
+    else {
+        return false;
+    };
+    let shape = day.bytes().enumerate().all(|(place, octet)| match place {
+        4 | 7 => octet == b'-',
+        _ => octet.is_ascii_digit(),
+    });
+    shape && id.len() == 37 && id.starts_with('-')
+}
