@@ -243,7 +243,7 @@ impl Binding {
     pub(crate) fn covers(&self, host: &Host, port: Port, encrypted: bool, path: &str) -> bool {
         let captures = self.grant.captures;
         let door = captures || (encrypted && self.port == port);
-        door && host.name().is_some_and(|name| self.target.matches(name))
+        door && self.names(host)
             && self.path.as_ref().is_none_or(|own| match captures {
                 true => own.may_be(path),
                 false => own.is(path),
@@ -252,8 +252,13 @@ impl Binding {
 
     /// Whether it speaks of some request to there.
     pub(crate) fn speaks_of(&self, host: &Host, port: Port) -> bool {
-        (self.grant.captures || self.port == port)
-            && host.name().is_some_and(|name| self.target.matches(name))
+        (self.grant.captures || self.port == port) && self.names(host)
+    }
+
+    /// Whether it names this host, at whatever port.
+    #[must_use]
+    pub fn names(&self, host: &Host) -> bool {
+        host.name().is_some_and(|name| self.target.matches(name))
     }
 
     /// The host pattern, as text.

@@ -24,7 +24,10 @@ use crate::{
         Authority, Destination,
         names::{Names, Place},
     },
-    credential::inject::{self, Carried, Head, Stopped},
+    credential::{
+        inject::{self, Carried, Head, Stopped},
+        tally::Misuse,
+    },
     enforce::{
         astray::Why,
         connect::denial,
@@ -98,7 +101,12 @@ pub async fn exchange(
     let announced = headers::content_length(request.headers());
     let (route, mut permit) = match admit(session, &mut asked, &destination, announced).await {
         Ok(admitted) => admitted,
-        Err(denial) => return refused.recording(asked, denial).await,
+        Err(denial) => {
+            return match astray(&asked, &denial, &mut request, &mut target) {
+                Some(stopped) => refused.stopping(asked, stopped).await,
+                None => refused.recording(asked, denial).await,
+            };
+        }
     };
     if let Err(denial) = is_meant(request.headers(), &asked, &mut permit) {
         return refused.recording(asked, denial).await;
@@ -146,14 +154,7 @@ async fn carry(
         return Ok(None);
     };
     let method = request.method().clone();
-    let head = Head {
-        method: &method,
-        // The messages of a WebSocket are planned for like a body.
-        has_body: !request.body().is_end_stream() || upgrade::wanted(request),
-        written: request.uri().path_and_query().cloned(),
-        headers: request.headers_mut(),
-        target,
-    };
+    let head = head(&method, request, target);
     // Boxed, so that a request without secrets holds no room for them.
     let carried = Box::pin(inject::carry(
         wallet,
@@ -164,6 +165,45 @@ async fn carry(
     carried
         .map(|carried| Some(Box::new(carried)))
         .map_err(Box::new)
+}
+
+/// What a request holds that is denied because no rule names its host: a secret in it is the worse news,
+/// unless it is bound to that host by an option and only the rule is lacking.
+fn astray(
+    asked: &Asked,
+    denial: &Denial,
+    request: &mut Request<Incoming>,
+    target: &mut PathAndQuery,
+) -> Option<Box<Stopped>> {
+    let wallet = asked.subject.wallet()?;
+    if denial.reason != DenyReason::HostNotAllowed {
+        return None;
+    }
+    let method = request.method().clone();
+    let mut misuses = inject::carried_astray(wallet, &head(&method, request, target))?;
+    let policy = asked.subject.policy();
+    let belongs = |misuse: &Misuse| {
+        let mut bindings = policy.bindings().iter();
+        misuse.own && bindings.any(|bound| bound.name() == &misuse.name && bound.names(&asked.host))
+    };
+    misuses.retain(|misuse| !belongs(misuse));
+    (!misuses.is_empty()).then(|| Box::new(Stopped::Misuse(misuses)))
+}
+
+/// The parts of a request that may hold secrets.
+fn head<'a>(
+    method: &'a Method,
+    request: &'a mut Request<Incoming>,
+    target: &'a mut PathAndQuery,
+) -> Head<'a> {
+    Head {
+        method,
+        // The messages of a WebSocket are planned for like a body.
+        has_body: !request.body().is_end_stream() || upgrade::wanted(request),
+        written: request.uri().path_and_query().cloned(),
+        headers: request.headers_mut(),
+        target,
+    }
 }
 
 /// The words for the records, as far as they are known before anything is agreed.
@@ -307,9 +347,7 @@ impl Refuser<'_> {
 
     /// For a decision that is not recorded yet.
     async fn recording<T>(&self, mut asked: Asked, denial: Box<Denial>) -> Result<T, Box<Refusal>> {
-        if asked.host_word.is_empty() {
-            asked.host_word = asked.host.to_string().into();
-        }
+        asked.name_host();
         let ledger = self.session.worker().ledger();
         let denial = refuse_request(ledger, &asked, denial).await;
         Err(self.told(asked, denial))
@@ -321,6 +359,7 @@ impl Refuser<'_> {
         mut asked: Asked,
         stopped: Box<Stopped>,
     ) -> Result<T, Box<Refusal>> {
+        asked.name_host();
         let reason = match &*stopped {
             Stopped::Misuse(misuses) => {
                 let ledger = self.session.worker().ledger();

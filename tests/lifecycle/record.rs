@@ -79,6 +79,19 @@ fn a_program_cannot_empty_its_own_record() {
 }
 
 #[test]
+fn a_standard_error_that_swallows_is_no_place_for_a_record() {
+    let lab = Lab::new();
+    for gone in ["2> /dev/null", "2>&-"] {
+        let script = format!("exec \"$0\" run --audit - -- echo started {gone}");
+        let mut command = lab.network.command(Side::Host, "sh");
+        command.args(["-c", &script]).arg(place::gig());
+        let output = command.output().expect("a shell");
+        assert_eq!(output.status.code(), Some(125), "{gone}: {output:?}");
+        assert!(output.stdout.is_empty(), "{gone}: {output:?}");
+    }
+}
+
+#[test]
 fn what_a_program_makes_has_the_callers_file_mask() {
     let lab = Lab::new();
     let folder = lab.home().join("made");

@@ -93,7 +93,7 @@ impl JsonlStore {
         }
         let file = options.write(true).open(path).map_err(|source| {
             match Errno::from_io_error(&source) {
-                Some(Errno::NXIO) if special => OpenJsonlError::Unread {
+                Some(Errno::NXIO) if is_fifo(path) => OpenJsonlError::Unread {
                     path: path.to_owned(),
                 },
                 _ => failed(source),
@@ -438,6 +438,13 @@ const FIRST_OCTETS: &[u8] = b"{\"seq\":";
 const WINDOW: u64 = 64 * 1024;
 /// Longest line that is looked for: eight texts of 8 KiB, each octet escaped to six, and room.
 pub const LONGEST_LINE: u64 = 4 * 1024 * 1024;
+
+/// A device may be missing its other side as well (ENXIO), and nobody can start a reader there.
+fn is_fifo(path: &Path) -> bool {
+    use std::os::unix::fs::FileTypeExt as _;
+    path.metadata()
+        .is_ok_and(|found| found.file_type().is_fifo())
+}
 
 #[cfg(test)]
 mod tests;

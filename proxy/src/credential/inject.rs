@@ -179,6 +179,23 @@ pub async fn carry(
     })
 }
 
+/// What a request carries that is denied anyway, to where no rule lets it go: no secret is bound there.
+/// Whoever steals a key sends it there first, and shall be told of as one.
+#[must_use]
+pub fn carried_astray(wallet: &Wallet, head: &Head<'_>) -> Option<Vec<Misuse>> {
+    wallet.forget_expired();
+    let bearer = Bearer {
+        sandbox: wallet.sandbox(),
+        granted: &[],
+    };
+    // Nothing of the request goes on, so nothing that is merely noted is told.
+    let tally = Tally::default();
+    match look((&wallet.border().watch(), &tally), &bearer, head) {
+        Err(Stopped::Misuse(misuses)) => Some(misuses),
+        Ok(_) | Err(Stopped::Unavailable(_) | Stopped::Unplaceable(_)) => None,
+    }
+}
+
 /// Tells the wanted secrets that complete the request, which go to `treats`, from those whose values are
 /// placed in it.
 async fn sort_out(

@@ -103,6 +103,13 @@ pub struct Exchanged {
 }
 
 impl Asked {
+    /// Has its host as a word, where no route has said it yet.
+    pub fn name_host(&mut self) {
+        if self.host_word.is_empty() {
+            self.host_word = self.host.to_string().into();
+        }
+    }
+
     /// What stands for a rule, where a person allowed this one request.
     #[must_use]
     pub fn word(&self) -> Option<&RuleRef> {

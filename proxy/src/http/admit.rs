@@ -42,9 +42,7 @@ pub async fn admit(
         let mut busy = session.activity().enter();
         // It has a deadline of its own.
         busy.hold();
-        if asked.host_word.is_empty() {
-            asked.host_word = asked.host.to_string().into();
-        }
+        asked.name_host();
         let mut entry = asked.entry(gig_audit::Event::Request);
         entry.tls = asked.shown_tls();
         let waiting = Waiting {

@@ -31,6 +31,7 @@ mod renewal;
 mod revoked;
 mod socket;
 mod told;
+mod unnamed;
 mod unrecorded;
 mod why;
 

@@ -71,9 +71,9 @@ async fn what_is_not_allowed_at_all_is_recorded_without_the_value() {
     let request = Request::builder().method(method).uri(&path);
     let request = request.header("host", "nowhere.test");
     let answer = client.send(request.body(empty()).unwrap()).await;
-    assert_eq!(answer.json()["reason"], "host_not_allowed");
+    assert_eq!(answer.json()["reason"], "secret_misuse");
     let denied = world.lab.until_records(Event::Request, 1).await.remove(0);
-    assert_eq!(denied.entry.reason, Some(DenyReason::HostNotAllowed));
+    assert_eq!(denied.entry.reason, Some(DenyReason::SecretMisuse));
     assert_eq!(denied.entry.path.as_deref(), Some("/x/[value of TOKEN]"));
     assert_eq!(denied.entry.method.as_deref(), Some("[value of TOKEN]"));
     world.assert_unrecorded("not allowed");
