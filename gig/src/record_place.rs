@@ -7,12 +7,11 @@
 //! is opened, and what SQLite keeps its journal beside.
 
 use std::{
-    io::stderr,
     os::unix::fs::{FileTypeExt as _, MetadataExt as _},
     path::{Path, PathBuf},
 };
 
-use rustix::fs::{FileType, fstat, major, minor};
+use rustix::fs::{major, minor};
 
 use gig_audit::store::sqlite::{is_sqlite, without_links};
 
@@ -50,27 +49,19 @@ impl RecordPlace {
     /// Also when it is a device that swallows what is written.
     pub(crate) fn to_write(name: &Path) -> anyhow::Result<Self> {
         let place = Self::of(name)?;
-        let device = if place == Self::Stream {
+        let (file, shown) = match place {
             // One that was closed when gig started is /dev/null now: the runtime opens it there.
-            fstat(stderr()).ok().and_then(|found| {
-                FileType::from_raw_mode(found.st_mode)
-                    .is_char_device()
-                    .then(|| (major(found.st_rdev), minor(found.st_rdev)))
-            })
-        } else {
-            let found = name.metadata().ok();
-            let found = found.filter(|found| found.file_type().is_char_device());
-            found.map(|found| (major(found.rdev()), minor(found.rdev())))
+            Self::Stream => (Path::new("/proc/self/fd/2"), Path::new("standard error")),
+            _ => (name, name),
         };
+        let found = file.metadata().ok();
+        let found = found.filter(|found| found.file_type().is_char_device());
+        let device = found.map(|found| (major(found.rdev()), minor(found.rdev())));
         if device.is_some_and(|device| [NULL, ZERO].contains(&device)) {
-            let name = match place {
-                Self::Stream => Path::new("standard error"),
-                _ => name,
-            };
             anyhow::bail!(
                 "no record can be kept in {}, which swallows what is written: name a file, or leave --audit out, and \
                  the record is kept in gig's own folder",
-                name.display()
+                shown.display()
             );
         }
         Ok(place)

@@ -162,6 +162,10 @@ fn network(row: &Row) -> Value {
         .as_ref()
         .filter(|tls| tls.version.is_some())
         .map(|tls| json!({ "version": tls.version, "sni": tls.sni }));
+    let (transport, number) = match row.protocol.as_deref() {
+        Some("udp") => ("udp", 17),
+        _ => ("tcp", 6),
+    };
     json!({
         "src_endpoint": sandbox(row),
         "dst_endpoint": {
@@ -176,8 +180,8 @@ fn network(row: &Row) -> Value {
             "uid": row.conn.map(|conn| conn.to_string()),
             "direction": "Outbound",
             "direction_id": 2,
-            "protocol_name": if row.protocol.as_deref() == Some("udp") { "udp" } else { "tcp" },
-            "protocol_num": if row.protocol.as_deref() == Some("udp") { 17 } else { 6 },
+            "protocol_name": transport,
+            "protocol_num": number,
         },
         "traffic": traffic,
         "tls": tls,

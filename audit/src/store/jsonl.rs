@@ -13,7 +13,7 @@ use std::{
     io::{self, Write as _},
     os::{
         fd::OwnedFd,
-        unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _},
+        unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _},
     },
     path::{Path, PathBuf},
 };
@@ -83,7 +83,8 @@ impl JsonlStore {
         };
         let place = path.display().to_string();
         let mut options = OpenOptions::new();
-        let special = path.metadata().is_ok_and(|found| !found.is_file());
+        let kind = path.metadata().ok().map(|found| found.file_type());
+        let special = kind.is_some_and(|kind| !kind.is_file());
         if special {
             // Without O_NONBLOCK, a FIFO that nobody reads would stop us here for ever.
             let nonblock = OFlags::NONBLOCK | OFlags::NOCTTY;
@@ -93,9 +94,12 @@ impl JsonlStore {
         }
         let file = options.write(true).open(path).map_err(|source| {
             match Errno::from_io_error(&source) {
-                Some(Errno::NXIO) if is_fifo(path) => OpenJsonlError::Unread {
-                    path: path.to_owned(),
-                },
+                // A device may be missing its other side as well, and nobody can start a reader there.
+                Some(Errno::NXIO) if kind.is_some_and(|kind| kind.is_fifo()) => {
+                    OpenJsonlError::Unread {
+                        path: path.to_owned(),
+                    }
+                }
                 _ => failed(source),
             }
         })?;
@@ -438,13 +442,6 @@ const FIRST_OCTETS: &[u8] = b"{\"seq\":";
 const WINDOW: u64 = 64 * 1024;
 /// Longest line that is looked for: eight texts of 8 KiB, each octet escaped to six, and room.
 pub const LONGEST_LINE: u64 = 4 * 1024 * 1024;
-
-/// A device may be missing its other side as well (ENXIO), and nobody can start a reader there.
-fn is_fifo(path: &Path) -> bool {
-    use std::os::unix::fs::FileTypeExt as _;
-    path.metadata()
-        .is_ok_and(|found| found.file_type().is_fifo())
-}
 
 #[cfg(test)]
 mod tests;
