@@ -7,6 +7,7 @@
 use std::{
     collections::BTreeSet,
     io::{self, BufRead},
+    sync::Arc,
 };
 
 use gig_policy::SandboxId;
@@ -45,6 +46,8 @@ pub struct Verified {
     pub times: Option<(String, String)>,
     /// How many `audit.gap` records tell of refused or repaired ones.
     pub gaps: u64,
+    /// What the first of those say, each behind the place of its record: sixteen at most.
+    pub gaps_told: Vec<(u64, Arc<str>)>,
     /// Sandboxes that began and did not end: still running, killed with gig, or cut off.
     pub unended: Vec<SandboxId>,
     /// Sandboxes, of this chain or another, that are said to be lost together with their node.
@@ -103,6 +106,7 @@ pub struct Verifier {
     gone: Vec<Head>,
     times: Option<(String, String)>,
     gaps: u64,
+    gaps_told: Vec<(u64, Arc<str>)>,
     running: BTreeSet<SandboxId>,
     lost: Vec<SandboxId>,
 }
@@ -124,6 +128,7 @@ impl Verifier {
             prover: Prover::new(segments).looking_for(records),
             times: None,
             gaps: 0,
+            gaps_told: Vec::new(),
             running: BTreeSet::new(),
             lost: Vec::new(),
         }
@@ -137,7 +142,13 @@ impl Verifier {
         let record = chain::open(octets)?;
         self.prover.take(&record)?;
         match (record.entry.event, record.entry.sandbox) {
-            (Event::AuditGap, _) => self.gaps += 1,
+            (Event::AuditGap, _) => {
+                self.gaps += 1;
+                let findings = record.entry.findings.iter().cloned();
+                let room = MOST_TOLD.saturating_sub(self.gaps_told.len());
+                let told = findings.map(|finding| (record.seq, finding));
+                self.gaps_told.extend(told.take(room));
+            }
             (Event::SandboxStart, Some(id)) => {
                 self.running.insert(id);
             }
@@ -183,6 +194,7 @@ impl Verifier {
             head: self.prover.head(),
             times: self.times,
             gaps: self.gaps,
+            gaps_told: self.gaps_told,
             unended: self.running.into_iter().collect(),
             lost: self.lost,
             signed,
@@ -213,6 +225,9 @@ pub fn verify(reader: impl BufRead) -> Result<Verified, VerifyError> {
         read.map_err(|why| VerifyError::BrokenAt { line, why })?;
     }
 }
+
+/// What gaps say, of one chain: who wants them all searches the record.
+const MOST_TOLD: usize = 16;
 
 #[cfg(test)]
 mod tests;

@@ -28,6 +28,21 @@ pub(crate) fn exists() -> anyhow::Result<bool> {
     place::is_there()
 }
 
+/// Refuses a master key that is none, before anything starts that would go on without it: values of the vault would
+/// not be looked for in what programs send. Costs no look at the vault.
+///
+/// # Errors
+/// Says which, and what a key is.
+pub(crate) fn refuse_unusable_key() -> anyhow::Result<()> {
+    // Without a place for files only the variables can name one.
+    let dir = data_dir::path().unwrap_or_default();
+    let source = MasterKeySource::from_env(environment::var_os, &dir)?;
+    if dir.as_os_str().is_empty() && matches!(source, MasterKeySource::Default(_)) {
+        return Ok(());
+    }
+    source.check().context("cannot use the vault's master key")
+}
+
 /// Opens the vault; makes it, and its key, at first use.
 ///
 /// # Errors

@@ -62,6 +62,7 @@ use crate::{
 pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
     refuse_clear_text(args)?;
     gig_vault::memory::seal_process()?;
+    crate::secrets::refuse_unusable_key()?;
     let place = take_place()?;
     let listener = listen(args.listen)?;
     let local = listener

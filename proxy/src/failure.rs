@@ -7,7 +7,7 @@ use std::{error::Error as StdError, fmt, io, net::IpAddr};
 use gig_policy::DenyReason;
 use rustls::AlertDescription;
 
-use crate::upstream::dial::DialError;
+use crate::upstream::{connect_proxy::ProxyFault, dial::DialError};
 
 /// Whose fault a failure is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -104,9 +104,9 @@ impl Failure {
         dialled.addr.map(|address| address.ip())
     }
 
-    /// What the host's proxy answered in place of a tunnel.
+    /// That it is the doing of the host's proxy.
     #[must_use]
-    pub fn by_proxy(&self) -> Option<u16> {
+    pub fn by_proxy(&self) -> Option<ProxyFault> {
         let dialled = self.source.as_deref()?.downcast_ref::<DialError>()?;
         dialled.by_proxy
     }

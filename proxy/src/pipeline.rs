@@ -35,7 +35,7 @@ use crate::{
         secret::raise_alarm,
     },
     http::{
-        admit::admit,
+        admit::{Unadmitted, admit},
         body::Download,
         exchange::Exchange,
         explicit, forward, headers,
@@ -99,14 +99,12 @@ pub async fn exchange(
 
     // May the connection be made, may the request be sent? Recorded before anything leaves.
     let announced = headers::content_length(request.headers());
-    let (route, mut permit) = match admit(session, &mut asked, &destination, announced).await {
+    let astray = |asked: &_| astray(asked, &mut request, &mut target);
+    let admitted = admit(session, &mut asked, &destination, announced, astray).await;
+    let (route, mut permit) = match admitted {
         Ok(admitted) => admitted,
-        Err(denial) => {
-            return match astray(&asked, &denial, &mut request, &mut target) {
-                Some(stopped) => refused.stopping(asked, stopped).await,
-                None => refused.recording(asked, denial).await,
-            };
-        }
+        Err(Unadmitted::Denied(denial)) => return refused.recording(asked, denial).await,
+        Err(Unadmitted::Stopped(stopped)) => return refused.stopping(asked, stopped).await,
     };
     if let Err(denial) = is_meant(request.headers(), &asked, &mut permit) {
         return refused.recording(asked, denial).await;
@@ -167,18 +165,14 @@ async fn carry(
         .map_err(Box::new)
 }
 
-/// What a request holds that is denied because no rule names its host: a secret in it is the worse news,
-/// unless it is bound to that host by an option and only the rule is lacking.
+/// What a request holds that is denied, and that no rule for it alone would let go: a secret, unless it is bound to
+/// that host by an option and only the rule is lacking.
 fn astray(
     asked: &Asked,
-    denial: &Denial,
     request: &mut Request<Incoming>,
     target: &mut PathAndQuery,
 ) -> Option<Box<Stopped>> {
     let wallet = asked.subject.wallet()?;
-    if denial.reason != DenyReason::HostNotAllowed {
-        return None;
-    }
     let method = request.method().clone();
     let mut misuses = inject::carried_astray(wallet, &head(&method, request, target))?;
     let policy = asked.subject.policy();

@@ -79,6 +79,25 @@ fn a_program_cannot_empty_its_own_record() {
 }
 
 #[test]
+fn a_record_that_somebody_empties_meanwhile_is_told_of_at_once() {
+    let lab = Lab::new();
+    let file = lab.fresh_path("emptied.jsonl");
+    let script = "{ until [ -s \"$1\" ]; do sleep 0.1; done; : > \"$1\"; echo go; } |
+        \"$0\" run --audit \"$1\" -- sh -c 'read go; getent hosts denied.example.net; true'";
+    let mut command = lab.network.command(Side::Host, "sh");
+    command.args(["-c", script]).arg(place::gig()).arg(&file);
+    let output = command.output().expect("a shell");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{output:?}");
+    assert!(
+        told.contains("the file lost ") && told.contains("audit.gap"),
+        "{told}"
+    );
+    let (status, text) = verify(&file);
+    assert_eq!(status, 1, "{text}");
+}
+
+#[test]
 fn a_standard_error_that_swallows_is_no_place_for_a_record() {
     let lab = Lab::new();
     for gone in ["2> /dev/null", "2>&-"] {
@@ -195,6 +214,8 @@ fn a_file_without_room_refuses_egress_and_says_so() {
     );
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(told.contains("record"), "{said}");
+    let lines = told.lines().filter(|line| line.contains("record")).count();
+    assert!(lines < 20, "not a line for each request; {said}");
     let (status, text) = verify(&file);
     assert_eq!(status, 0, "{text}");
     // There is room again.

@@ -160,6 +160,23 @@ fn versions_rotate_revoke_and_are_forgotten() {
     assert_eq!(vault.gig(&["secret", "rm", "T"], "").status, 125);
 }
 
+/// Without its key the vault's values would not be looked for in what programs send.
+#[test]
+fn nothing_starts_with_a_master_key_that_is_none() {
+    let vault = Vault::new();
+    let starts: [&[&str]; 2] = [
+        &["run", "--allow", "api.example.com", "--", "true"],
+        &["serve", "--listen", "127.0.0.1:0"],
+    ];
+    for words in starts {
+        for wrong in ["", "abc"] {
+            let answer = vault.with(&[("GIG_MASTER_KEY", wrong)], words, "");
+            assert_eq!(answer.status, 125, "{words:?}: {answer:?}");
+            assert!(answer.errors.contains("openssl rand"), "{answer:?}");
+        }
+    }
+}
+
 #[test]
 fn only_64_hexadecimal_digits_are_a_master_key() {
     let vault = Vault::new();

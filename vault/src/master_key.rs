@@ -233,6 +233,26 @@ impl MasterKeySource {
         }
     }
 
+    /// Whether what is named is a key that could be used; a default file that is not there yet is.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn check(&self) -> Result<(), MasterKeyError> {
+        let read = match self {
+            Self::Variable { name, value } => MasterKey::parse(value, name),
+            Self::File(path) => read_file(path),
+            Self::Default(path) => match read_file(path) {
+                Err(MasterKeyError::File { source, .. })
+                    if source.kind() == io::ErrorKind::NotFound =>
+                {
+                    return Ok(());
+                }
+                read => read,
+            },
+        };
+        read.map(drop)
+    }
+
     /// Reads the key. A default file that is not there is made, unless something is `sealed` already.
     pub(crate) fn read(&self, sealed: Option<&KeyId>) -> Result<Found, MasterKeyError> {
         let key = match self {

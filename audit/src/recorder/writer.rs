@@ -234,7 +234,14 @@ impl Writer {
         told: &Told,
     ) -> Result<u64, RecordRefused> {
         for _ in 0..MOST_MOVES {
-            let unasked = told.entries(tail.repaired.take());
+            let repaired = tail.repaired.take();
+            if let Some(what) = &repaired {
+                tracing::warn!(
+                    what,
+                    "the record was not as it was left; it goes on, and says so (audit.gap)"
+                );
+            }
+            let unasked = told.entries(repaired);
             let before = unasked.len();
             // The end of the chain may have been waited for: only now it shows who is still there.
             for (entry, answer) in entries.iter_mut().zip(answers) {

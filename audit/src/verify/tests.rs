@@ -153,3 +153,17 @@ fn sandboxes_without_an_end_are_named() {
     assert_eq!(verified.unended, vec![id(2)]);
     assert_eq!(verified.gaps, 1);
 }
+
+#[test]
+fn gaps_are_told_in_their_own_words() {
+    let gap = |what: String| {
+        let mut entry = Entry::new(Event::AuditGap);
+        entry.findings = vec![what.into()];
+        entry
+    };
+    let gaps = (1..=20).map(|n| gap(format!("{n} records were refused")));
+    let verified = verify(chain_of(gaps.collect()).concat().as_slice()).unwrap();
+    assert_eq!(verified.gaps, 20);
+    assert_eq!(verified.gaps_told.len(), MOST_TOLD);
+    assert_eq!(verified.gaps_told[1], (2, "2 records were refused".into()));
+}

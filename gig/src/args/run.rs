@@ -33,7 +33,8 @@ pub(crate) struct RunArgs {
     /// Give the program a sentinel for a secret, whose value is swapped in on the way to these hosts and
     /// nowhere else: from gig's own environment variable NAME, or else from the vault. A host needs a
     /// rule of its own; without a port its port 443 is meant. With places
-    /// (NAME:header:Authorization,basic@HOST) it stands in those alone
+    /// (NAME:header:Authorization,basic@HOST) it stands in those alone. NAME without a host goes where the rules
+    /// of the policy document have it under `secrets`
     #[arg(long, value_name = "NAME[:PLACE,…]@HOST[:PORT][,HOST[:PORT]…]", value_parser = value::secret)]
     pub(crate) secret: Vec<SecretArg>,
     /// Keep the tokens of a login made inside from the program: those that this OAuth 2.0 token endpoint

@@ -114,7 +114,13 @@ fn authority() -> Check {
 
 fn upstream_proxy() -> Check {
     let name = "upstream proxy";
-    match UpstreamProxy::from_env(|name| std::env::var(name).ok()) {
+    let variable = |name: &str| std::env::var(name).ok();
+    if let Some(other) = UpstreamProxy::overlooked(variable) {
+        return Check::limited(name, format!("{other} is set and HTTPS_PROXY is not"))
+            .costs("gig goes to origins directly, past that proxy")
+            .cure("set HTTPS_PROXY in gig's own environment to that proxy, or unset both");
+    }
+    match UpstreamProxy::from_env(variable) {
         Ok(None) => Check::works(name, "none is set; origins are dialled directly"),
         Ok(Some(proxy)) => match listens(&proxy) {
             Ok(()) => Check::works(name, "it listens; taken from gig's own environment"),

@@ -53,8 +53,14 @@ impl Secrets {
         connected: bool,
     ) -> anyhow::Result<Option<Self>> {
         let captured = policy.captured_names();
+        if connected {
+            idle::note_ungiven(args, policy);
+        }
         if args.secret.is_empty() && captured.is_empty() && args.capture.is_empty() {
-            return Ok(connected.then(|| Self::watching(args)).flatten());
+            return match connected {
+                true => Self::watching(args),
+                false => Ok(None),
+            };
         }
         if !connected {
             bail!(
@@ -92,7 +98,12 @@ impl Secrets {
     }
 
     /// No secrets, and a border that knows the vault's values: the program may have one by another way.
-    fn watching(args: &RunArgs) -> Option<Self> {
+    fn watching(args: &RunArgs) -> anyhow::Result<Option<Self>> {
+        vault::refuse_unusable_key()?;
+        Ok(Self::known(args))
+    }
+
+    fn known(args: &RunArgs) -> Option<Self> {
         let keeper = unless_it_cannot_be(|| {
             let Some(known) = vault::known_here()? else {
                 return Ok(None);
@@ -170,6 +181,7 @@ impl Secrets {
 fn keeper(args: &RunArgs) -> anyhow::Result<(RunKeeper, Option<Changes>)> {
     // Before the first value is read: from here on no other process can look into this one.
     memory::seal_process()?;
+    vault::refuse_unusable_key()?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let mut builder = RunKeeper::builder(network(args)?, clock);
     let mut elsewhere = Vec::new();

@@ -269,7 +269,14 @@ pub(crate) fn trusted_roots(named: Option<&[u8]>) -> anyhow::Result<Roots> {
 /// # Errors
 /// When it cannot be used.
 pub(crate) fn own_proxy() -> anyhow::Result<Option<UpstreamProxy>> {
-    UpstreamProxy::from_env(|name| std::env::var(name).ok())
+    let variable = |name: &str| std::env::var(name).ok();
+    if let Some(name) = UpstreamProxy::overlooked(variable) {
+        tracing::warn!(
+            "{name} is set in gig's own environment and HTTPS_PROXY is not: gig goes to origins directly; to go by \
+             that proxy, set HTTPS_PROXY"
+        );
+    }
+    UpstreamProxy::from_env(variable)
         .context("cannot use the proxy that gig's own environment names")
 }
 

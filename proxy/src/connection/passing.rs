@@ -82,11 +82,7 @@ pub(super) async fn dial(
         Ok(dialed) => Some(dialed),
         Err(error) => {
             tracing::info!(%error, error.type = %error.reason, "no connection to the origin");
-            let outcome = Outcome {
-                dst: error.addr,
-                reason: Some(error.reason),
-                ..Outcome::default()
-            };
+            let outcome = Outcome::not_connected(&error);
             caller.outcome(attempt, outcome).await;
             None
         }

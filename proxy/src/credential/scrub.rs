@@ -44,6 +44,7 @@ pub mod answer;
 mod following;
 pub mod grpc;
 mod kept;
+mod moved;
 mod own;
 pub(super) mod pattern;
 mod run;
@@ -51,6 +52,7 @@ pub mod stream;
 mod style;
 mod validators;
 pub mod work;
+mod wrap;
 
 pub use following::Scrubbers;
 pub(super) use kept::KeptScrub;

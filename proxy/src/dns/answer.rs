@@ -21,10 +21,24 @@ use super::synthetic;
 pub enum Parsed {
     /// Not a query, or nothing that could be answered.
     Nothing,
-    /// A query that is answered with an error and never looked at again.
-    Error(Vec<u8>),
+    /// A query that is answered with an error, whatever a policy says.
+    Refused(Box<Refused>),
     /// One question.
     Question(Box<Question>),
+}
+
+/// A query that is none of what is answered here, and what a record tells of it.
+#[derive(Debug)]
+pub struct Refused {
+    reply: Vec<u8>,
+    /// [`DenyReason::MalformedRequest`] or [`DenyReason::UnsupportedProtocol`].
+    pub reason: DenyReason,
+    /// The first name that it asks for, as [`Question::text`] has it; empty where none can be read.
+    pub name: String,
+    /// The type of that question, as [`Question::type_word`] has it; empty where none can be read.
+    pub type_word: String,
+    /// What is wrong with it.
+    pub why: &'static str,
 }
 
 /// One question, with what its answer must repeat.
@@ -66,20 +80,24 @@ pub fn parse(bytes: &[u8]) -> Parsed {
         return Parsed::Nothing;
     }
     if meta.op_code != OpCode::Query {
-        return error(&message, ResponseCode::NotImp);
+        let why = "its opcode is not QUERY: updates and notices go to no server";
+        return error(&message, (ResponseCode::NotImp, why));
     }
     let [query] = message.queries.as_slice() else {
-        return error(&message, ResponseCode::FormErr);
+        let why = "it does not hold one question";
+        return error(&message, (ResponseCode::FormErr, why));
     };
     if !message.answers.is_empty() || !message.authorities.is_empty() {
-        return error(&message, ResponseCode::FormErr);
+        let why = "it holds answers beside its question";
+        return error(&message, (ResponseCode::FormErr, why));
     }
     if message
         .edns
         .as_ref()
         .is_some_and(|edns| edns.version() != 0)
     {
-        return error(&message, ResponseCode::BADVERS);
+        let why = "its version of EDNS is not 0";
+        return error(&message, (ResponseCode::BADVERS, why));
     }
     Parsed::Question(Box::new(Question {
         id: meta.id,
@@ -97,13 +115,13 @@ fn malformed(bytes: &[u8]) -> Parsed {
         &[high, low, flags, _, _, _, _, _, _, _, _, _, ..] if flags & 0xf8 == 0 => {
             let id = u16::from_be_bytes([high, low]);
             let reply = Message::error_msg(id, OpCode::Query, ResponseCode::FormErr);
-            reply.to_vec().map_or(Parsed::Nothing, Parsed::Error)
+            refused(&reply, None, "it is no DNS message that can be read")
         }
         _ => Parsed::Nothing,
     }
 }
 
-fn error(message: &Message, code: ResponseCode) -> Parsed {
+fn error(message: &Message, (code, why): (ResponseCode, &'static str)) -> Parsed {
     let mut reply = Message::error_msg(message.metadata.id, message.metadata.op_code, code);
     reply.metadata.recursion_desired = message.metadata.recursion_desired;
     if let [query] = message.queries.as_slice() {
@@ -114,18 +132,68 @@ fn error(message: &Message, code: ResponseCode) -> Parsed {
         edns.set_rcode_high(code.high());
         reply.set_edns(edns);
     }
-    reply.to_vec().map_or(Parsed::Nothing, Parsed::Error)
+    refused(&reply, message.queries.first(), why)
+}
+
+fn refused(reply: &Message, query: Option<&Query>, why: &'static str) -> Parsed {
+    let Ok(bytes) = reply.to_vec() else {
+        return Parsed::Nothing;
+    };
+    let reason = match reply.metadata.response_code {
+        ResponseCode::FormErr => DenyReason::MalformedRequest,
+        _ => DenyReason::UnsupportedProtocol,
+    };
+    Parsed::Refused(Box::new(Refused {
+        reply: bytes,
+        reason,
+        name: query.map_or_else(String::new, name_text),
+        type_word: query.map_or_else(String::new, type_word),
+        why,
+    }))
+}
+
+/// Without the trailing dot, odd octets escaped (RFC 4343 §2.1).
+fn name_text(query: &Query) -> String {
+    let mut text = query.name().to_ascii();
+    if text.len() > 1 && text.ends_with('.') {
+        text.pop();
+    }
+    text
+}
+
+/// As zone files write it, with the class before it where that is not IN; by number where it has no name
+/// (RFC 3597 §5).
+fn type_word(query: &Query) -> String {
+    let kind = match query.query_type() {
+        RecordType::Unknown(number) => format!("TYPE{number}"),
+        known => known.to_string(),
+    };
+    match query.query_class() {
+        DNSClass::IN => kind,
+        DNSClass::Unknown(number) => format!("CLASS{number} {kind}"),
+        class => format!("{class} {kind}"),
+    }
+}
+
+impl Refused {
+    /// The answer's bytes.
+    #[must_use]
+    pub fn reply(&self) -> &[u8] {
+        &self.reply
+    }
 }
 
 impl Question {
     /// The name as it was sent, without the trailing dot, odd octets escaped (RFC 4343 §2.1).
     #[must_use]
     pub fn text(&self) -> String {
-        let mut text = self.query.name().to_ascii();
-        if text.len() > 1 && text.ends_with('.') {
-            text.pop();
-        }
-        text
+        name_text(&self.query)
+    }
+
+    /// The type asked for in a word, behind the class where that is not IN: `A`, `TYPE65280`, `CH TXT`.
+    #[must_use]
+    pub fn type_word(&self) -> String {
+        type_word(&self.query)
     }
 
     /// The type asked for.

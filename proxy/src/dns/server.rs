@@ -126,23 +126,16 @@ impl Server {
             self.count_dropped(subject, DenyReason::RequestRate);
             return;
         };
-        let question = match answer::parse(bytes) {
-            Parsed::Nothing => return,
-            // Its owner's still: it came out of the socket just now.
-            Parsed::Error(reply) => return self.send(&reply, from),
-            Parsed::Question(question) => question,
-        };
+        let parsed = answer::parse(bytes);
         let server = Arc::clone(self);
         self.tasks.spawn(async move {
             let _place = place;
             if !wait.is_zero() {
                 sleep(wait).await;
             }
-            let Some(answer) = server.answer(&subject, &question).await else {
-                server.count_dropped(subject, DenyReason::RequestRate);
+            let Some(reply) = server.reply(&subject, &parsed, Transport::Udp).await else {
                 return;
             };
-            let reply = question.reply(&answer, Transport::Udp);
             // Of one that was closed the address may be another's by now. Looked at and sent in one go: before an
             // address has another owner this thread is asked for what waits, and that it does before or after this.
             if !subject.is_closed() {
@@ -225,16 +218,9 @@ impl Server {
         }
         let mut bytes = vec![0; length];
         stream.read_exact(&mut bytes).await?;
-        let reply = match answer::parse(&bytes) {
-            Parsed::Nothing => return Ok(false),
-            Parsed::Error(reply) => reply,
-            Parsed::Question(question) => {
-                let Some(answer) = self.answer(subject, &question).await else {
-                    self.count_dropped(Arc::clone(subject), DenyReason::RequestRate);
-                    return Ok(false);
-                };
-                question.reply(&answer, Transport::Tcp)
-            }
+        let parsed = answer::parse(&bytes);
+        let Some(reply) = self.reply(subject, &parsed, Transport::Tcp).await else {
+            return Ok(false);
         };
         let length = u16::try_from(reply.len()).map_err(io::Error::other)?;
         // One write, so that length and message travel together (RFC 7766 §8).
@@ -243,19 +229,36 @@ impl Server {
         Ok(true)
     }
 
-    /// `None`: there are too many to be recorded each.
-    async fn answer(&self, subject: &Subject, question: &Question) -> Option<Answer> {
-        match self.decided(subject, question).await {
-            Ok(answer) => Some(answer),
-            Err(DenyReason::RequestRate) => None,
-            Err(reason) => Some(refusal(reason)),
+    /// The answer's bytes, recorded. `None` where nothing is answered: it asks nothing, or there are too many to
+    /// be recorded each, which are counted.
+    async fn reply(
+        &self,
+        subject: &Arc<Subject>,
+        parsed: &Parsed,
+        by: Transport,
+    ) -> Option<Vec<u8>> {
+        let answer = match parsed {
+            Parsed::Nothing => return None,
+            Parsed::Refused(refused) => {
+                let denial = self.enforcer.refuse_unread(subject, refused).await;
+                (denial.reason != DenyReason::RequestRate).then(|| refused.reply().to_vec())
+            }
+            Parsed::Question(question) => match self.decided(subject, question).await {
+                Ok(answer) => Some(question.reply(&answer, by)),
+                Err(DenyReason::RequestRate) => None,
+                Err(reason) => Some(question.reply(&refusal(reason), by)),
+            },
+        };
+        if answer.is_none() {
+            self.count_dropped(Arc::clone(subject), DenyReason::RequestRate);
         }
+        answer
     }
 
     async fn decided(&self, subject: &Subject, question: &Question) -> Result<Answer, DenyReason> {
         let text = question.text();
         let query_type = question.query_type();
-        let type_word = query_type.to_string();
+        let type_word = question.type_word();
         let refuse = async |reason| {
             let denial = self.enforcer.refuse(subject, &text, &type_word, reason);
             denial.await.reason

@@ -15,7 +15,10 @@ use super::{
     ledger::Ledger,
     secret::{name_is_misused, shown_host, shown_tls},
 };
-use crate::subject::Subject;
+use crate::{
+    subject::Subject,
+    upstream::{connect_proxy::ProxyFault, dial::DialError},
+};
 
 /// A connection that asks to be let out.
 #[derive(Debug, Clone)]
@@ -73,8 +76,23 @@ pub struct Outcome {
     pub dst: Option<SocketAddr>,
     /// Why it failed or was cut, if it was.
     pub reason: Option<DenyReason>,
+    /// That it failed by the host's proxy.
+    pub by_proxy: Option<ProxyFault>,
     /// What else was found, in a fixed word.
     pub finding: Option<&'static str>,
+}
+
+impl Outcome {
+    /// Of one that got no connection to its origin.
+    #[must_use]
+    pub fn not_connected(error: &DialError) -> Self {
+        Self {
+            dst: error.addr,
+            reason: Some(error.reason),
+            by_proxy: error.by_proxy,
+            ..Self::default()
+        }
+    }
 }
 
 /// Decides on the policy in force and records, in that order; the permit comes after the record.
@@ -119,8 +137,7 @@ pub async fn enforce_connect(
             entry.reason = Some(denial.reason);
         }
     }
-    if let Err(refused) = ledger.record(entry).await {
-        tracing::error!(%refused, "a connection is refused for want of its record");
+    if ledger.record(entry).await.is_err() {
         return Err(denial(
             &policy,
             DenyReason::RecordUnavailable,
@@ -185,10 +202,7 @@ async fn refuse(
     entry.findings.extend(findings);
     let reason = match ledger.record(entry).await {
         Ok(()) => reason,
-        Err(refused) => {
-            tracing::error!(%refused, "a refusal was not recorded");
-            DenyReason::RecordUnavailable
-        }
+        Err(_) => DenyReason::RecordUnavailable,
     };
     denial(&policy, reason, String::new())
 }
@@ -219,14 +233,15 @@ pub async fn record_outcome(ledger: &Ledger, attempt: &Attempt<'_>, outcome: Out
         VerdictWord::Allow
     });
     entry.reason = outcome.reason;
+    let by_proxy = outcome.by_proxy.map(|fault| fault.to_string().into());
+    entry.findings.extend(by_proxy);
     entry.findings.extend(outcome.finding.map(Into::into));
     entry.dst_ip = outcome.dst.map(|dst| dst.ip());
     entry.bytes_out = Some(outcome.bytes_out);
     entry.bytes_in = Some(outcome.bytes_in);
     entry.duration_ms = Some(u64::try_from(outcome.duration.as_millis()).unwrap_or(u64::MAX));
-    if let Err(refused) = ledger.record(entry).await {
-        tracing::error!(%refused, "an outcome was not recorded");
-    }
+    // Told in the log where it is not.
+    ledger.record(entry).await.ok();
 }
 
 /// A denial that no rule made: for limits, failures and disagreements.

@@ -35,6 +35,14 @@ struct Inner {
     kept: Mutex<HashMap<SandboxId, Kept>>,
     /// Something is counted.
     counted: Notify,
+    missed: Mutex<Missed>,
+}
+
+/// What the log is not told of: entries that have no record.
+#[derive(Debug, Default)]
+struct Missed {
+    told: Option<Instant>,
+    since: u64,
 }
 
 /// What is remembered of one sandbox.
@@ -88,6 +96,7 @@ impl From<Recorder> for Ledger {
             recorder,
             kept: Mutex::default(),
             counted: Notify::new(),
+            missed: Mutex::default(),
         }))
     }
 }
@@ -103,14 +112,16 @@ impl Ledger {
         mut entry: Entry,
     ) -> impl Future<Output = Result<(), RecordRefused>> + Send {
         let recorder = &self.0.recorder;
+        let event = entry.event;
         let recording = self
             .has_a_record(&mut entry)
             .then(|| recorder.record(entry));
         async move {
-            match recording {
-                Some(recording) => recording.await.map(drop),
-                None => Ok(()),
-            }
+            let Some(recording) = recording else {
+                return Ok(());
+            };
+            let recorded = recording.await.map(drop);
+            recorded.inspect_err(|error| self.missed(event, error))
         }
     }
 
@@ -119,23 +130,28 @@ impl Ledger {
     /// # Errors
     /// When the queue is full or the writer is gone.
     pub fn queue(&self, mut entry: Entry) -> Result<(), RecordRefused> {
-        if self.has_a_record(&mut entry) {
-            self.0.recorder.queue(entry)
-        } else {
-            Ok(())
+        if !self.has_a_record(&mut entry) {
+            return Ok(());
         }
+        let event = entry.event;
+        let queued = self.0.recorder.queue(entry);
+        queued.inspect_err(|error| self.missed(event, error))
     }
 
     /// Records what [`Self::has_a_record`] was asked about already.
     pub(super) async fn record_as_it_is(&self, entry: Entry) -> Result<(), RecordRefused> {
-        self.0.recorder.record(entry).await.map(drop)
+        let event = entry.event;
+        let recorded = self.0.recorder.record(entry).await.map(drop);
+        recorded.inspect_err(|error| self.missed(event, error))
     }
 
     /// The same without waiting. A first alarm that is not taken leaves the next one the first.
     pub(super) fn queue_as_it_is(&self, entry: Entry) -> Result<(), RecordRefused> {
         let (sandbox, host) = (entry.sandbox, entry.host.clone().unwrap_or_default());
         let (secrets, value) = (entry.secrets.clone(), shows_value(&entry));
+        let event = entry.event;
         let queued = self.0.recorder.queue(entry);
+        let queued = queued.inspect_err(|error| self.missed(event, error));
         if queued.is_err()
             && let Some(sandbox) = sandbox
             && let Some(kept) = self.0.kept.lock().get_mut(&sandbox)
@@ -263,6 +279,28 @@ impl Ledger {
                 Told::Waits
             }
         }
+    }
+
+    /// Says in the log that something has no record: of many in a row the first, and now and then how many more.
+    fn missed(&self, event: Event, error: &RecordRefused) {
+        let now = Instant::now();
+        let mut missed = self.0.missed.lock();
+        let told = missed.told;
+        if told.is_some_and(|at| now.saturating_duration_since(at) < BETWEEN_WORDS) {
+            missed.since = missed.since.saturating_add(1);
+            return;
+        }
+        missed.told = Some(now);
+        let since = std::mem::take(&mut missed.since);
+        drop(missed);
+        let more = match since {
+            0 => String::new(),
+            some => format!(", and of {some} more before it"),
+        };
+        tracing::error!(
+            %error, "no record could be written of what has the event {event}{more}: what may not go without one \
+             was refused"
+        );
     }
 
     fn put_back(&self, sandbox: SandboxId, kind: Kind, count: Count) {
@@ -408,6 +446,8 @@ const EVERY: Duration = Duration::from_millis(20);
 const COUNTED_FOR: Duration = Duration::from_secs(1);
 /// As long as others wait for a record.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// A program that is refused for want of a record asks again at once.
+const BETWEEN_WORDS: Duration = Duration::from_secs(10);
 /// Hosts that a count names.
 const MOST_HOSTS: usize = 16;
 /// Hosts of one secret whose first alarm is told by itself, of one sandbox.

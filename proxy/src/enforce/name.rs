@@ -8,7 +8,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use gig_audit::{Entry, Event, HELD, VerdictWord};
+use gig_audit::{Entry, Event, HELD, VerdictWord, why};
 use gig_policy::{Denial, DenyReason, Fqdn, NamePermit, SandboxId, Verdict};
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
@@ -18,7 +18,7 @@ use super::{
     ledger::{Ledger, Told},
     secret::{name_is_misused, shown_host},
 };
-use crate::subject::Subject;
+use crate::{dns::answer::Refused, subject::Subject};
 
 /// Decides on names, records, and remembers what was recorded just now.
 #[derive(Debug)]
@@ -66,10 +66,8 @@ impl NameEnforcer {
     ) -> Result<NamePermit, Box<Denial>> {
         let alarm = || Self::entry(subject, name.as_str(), query_type);
         if name_is_misused(&self.ledger, subject, name.as_str(), alarm) {
-            let reason = DenyReason::SecretMisuse;
-            return Err(self
-                .refuse(subject, name.as_str(), query_type, reason)
-                .await);
+            let entry = Self::entry(subject, name.as_str(), query_type);
+            return Err(self.denied(subject, entry, DenyReason::SecretMisuse).await);
         }
         let policy = subject.policy();
         let verdict = policy.decide_name(name);
@@ -108,8 +106,39 @@ impl NameEnforcer {
         query_type: &str,
         reason: DenyReason,
     ) -> Box<Denial> {
+        let alarm = || Self::entry(subject, name, query_type);
+        let misused = name_is_misused(&self.ledger, subject, name, alarm);
+        let reason = if misused {
+            DenyReason::SecretMisuse
+        } else {
+            reason
+        };
+        let entry = Self::entry(subject, name, query_type);
+        self.denied(subject, entry, reason).await
+    }
+
+    /// The same of a query that is none of what is answered; its record says what is wrong with it.
+    pub async fn refuse_unread(&self, subject: &Subject, refused: &Refused) -> Box<Denial> {
+        let asked = || {
+            let mut entry = Self::entry(subject, &refused.name, &refused.type_word);
+            if refused.name.is_empty() {
+                (entry.host, entry.method) = (None, None);
+            }
+            entry
+        };
+        let misused = name_is_misused(&self.ledger, subject, &refused.name, asked);
+        let mut entry = asked();
+        entry.findings.push(why(refused.why));
+        let reason = if misused {
+            DenyReason::SecretMisuse
+        } else {
+            refused.reason
+        };
+        self.denied(subject, entry, reason).await
+    }
+
+    async fn denied(&self, subject: &Subject, mut entry: Entry, reason: DenyReason) -> Box<Denial> {
         let policy = subject.policy();
-        let mut entry = Self::entry(subject, name, query_type);
         fill_policy(&mut entry, policy.reference(), None);
         entry.verdict = Some(VerdictWord::Deny);
         entry.reason = Some(reason);
@@ -208,8 +237,7 @@ impl NameEnforcer {
         if !wait.is_zero() {
             sleep(wait).await;
         }
-        if let Err(refused) = self.ledger.record(entry.clone()).await {
-            tracing::error!(%refused, "a name is refused for want of its record");
+        if self.ledger.record(entry.clone()).await.is_err() {
             return Err(DenyReason::RecordUnavailable);
         }
         let mut recent = self.recent.lock();

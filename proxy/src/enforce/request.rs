@@ -28,6 +28,7 @@ use crate::{
         tally::{Misuse, Tally, Used},
     },
     subject::Subject,
+    upstream::connect_proxy::ProxyFault,
 };
 
 /// A request that asks to be forwarded, in the words that its records carry.
@@ -98,8 +99,8 @@ pub struct Exchanged {
     pub dst: Option<IpAddr>,
     /// Why it failed or was cut, if it was.
     pub reason: Option<DenyReason>,
-    /// What the host's proxy answered in place of a tunnel.
-    pub by_proxy: Option<u16>,
+    /// That it failed by the host's proxy.
+    pub by_proxy: Option<ProxyFault>,
 }
 
 impl Asked {
@@ -309,14 +310,11 @@ pub async fn record_request(
     granted.mark(&mut entry);
     match ledger.record(entry).await {
         Ok(()) => Ok(granted),
-        Err(error) => {
-            tracing::error!(%error, "a request was refused because it could not be recorded");
-            Err(denial(
-                &asked.subject.policy(),
-                DenyReason::RecordUnavailable,
-                String::new(),
-            ))
-        }
+        Err(_) => Err(denial(
+            &asked.subject.policy(),
+            DenyReason::RecordUnavailable,
+            String::new(),
+        )),
     }
 }
 
@@ -346,8 +344,7 @@ pub async fn refuse_request(
     }
     match ledger.record(entry).await {
         Ok(()) => denial,
-        Err(error) => {
-            tracing::error!(%error, "a denied request could not be recorded");
+        Err(_) => {
             let mut unrecorded = denial;
             unrecorded.reason = DenyReason::RecordUnavailable;
             unrecorded.hint = String::new();
@@ -379,10 +376,8 @@ pub fn record_exchange(
             raise_alarm(ledger, asked.alarm(&misuse), &misuse);
         }
     }
-    if let Some(status) = exchanged.by_proxy {
-        let finding = format!("upstream_proxy:{status}");
-        entry.findings.push(finding.into());
-    }
+    let by_proxy = exchanged.by_proxy.map(|fault| fault.to_string().into());
+    entry.findings.extend(by_proxy);
     granted.mark(&mut entry);
     if let Some(reason) = exchanged.reason {
         entry.reason = Some(reason);
@@ -395,9 +390,8 @@ pub fn record_exchange(
     entry.bytes_in = Some(exchanged.bytes_in);
     entry.duration_ms = u64::try_from(exchanged.duration.as_millis()).ok();
     entry.dst_ip = exchanged.dst;
-    if let Err(error) = ledger.queue(entry) {
-        tracing::error!(%error, "the outcome of a request could not be recorded");
-    }
+    // Told in the log where it is not.
+    ledger.queue(entry).ok();
 }
 
 /// The shared text of a protocol's word.

@@ -49,10 +49,8 @@ impl Uses {
         (entry.secrets, entry.findings) = (used.secrets, used.findings);
         let ledger = self.ledger.clone();
         Some(Box::pin(async move {
-            ledger.record(entry).await.map_err(|error| {
-                tracing::error!(%error, "a body was cut because the use of a secret could not be recorded");
-                RewriteError::Unrecorded
-            })
+            let recorded = ledger.record(entry).await;
+            recorded.map_err(|_| RewriteError::Unrecorded)
         }))
     }
 }

@@ -7,6 +7,7 @@ use gig_policy::{AppProtocol, Denial, DenyReason, Policy, RequestIntent, Request
 use super::session::{Aim, Route, Session};
 use crate::{
     authority::Destination,
+    credential::inject::Stopped,
     enforce::{
         connect::denial,
         hold::{Outcome, Waiting, patience},
@@ -18,8 +19,24 @@ use crate::{
 /// What a request goes by.
 pub type Admitted = (Arc<Route>, RequestPermit);
 
+/// Why it does not go; not recorded yet, and the request's own.
+#[derive(Debug)]
+pub enum Unadmitted {
+    /// It is denied.
+    Denied(Box<Denial>),
+    /// It is denied, and what it holds is the worse news.
+    Stopped(Box<Stopped>),
+}
+
+impl From<Box<Denial>> for Unadmitted {
+    fn from(denial: Box<Denial>) -> Self {
+        Self::Denied(denial)
+    }
+}
+
 /// Decides, waiting for a person where the policy says so. `announced`: the length that the body says of
-/// itself. What is allowed is not recorded yet, but for its connection.
+/// itself. `astray` finds secrets that no word would let go: what holds one towards a host that no rule names is
+/// stopped for that, and nobody is asked about it elsewhere. What is allowed is not recorded yet, but for its connection.
 ///
 /// # Errors
 /// The denial, not recorded yet: it becomes the request's.
@@ -28,14 +45,25 @@ pub async fn admit(
     asked: &mut Asked,
     at: &Destination,
     announced: Option<u64>,
-) -> Result<Admitted, Box<Denial>> {
+    astray: impl FnOnce(&Asked) -> Option<Box<Stopped>>,
+) -> Result<Admitted, Unadmitted> {
     let mut charged = false;
     let denied = match decide(session, asked, at, (announced, &mut charged)).await {
         Ok(admitted) => return Ok(admitted),
         Err(denied) => denied,
     };
-    let Some(most) = patience(session.caller(), &at.host, &denied) else {
-        return Err(denied);
+    let unnamed = denied.reason == DenyReason::HostNotAllowed;
+    let most = patience(session.caller(), &at.host, &denied);
+    if (unnamed || most.is_some())
+        && let Some(stopped) = astray(asked)
+    {
+        return Err(match unnamed {
+            true => Unadmitted::Stopped(stopped),
+            false => denied.into(),
+        });
+    }
+    let Some(most) = most else {
+        return Err(denied.into());
     };
     // Boxed, so that a request that nobody is asked for holds no room for it.
     Box::pin(async move {
@@ -69,7 +97,7 @@ pub async fn admit(
             }
             Outcome::Denied(denial, heard) => {
                 asked.heard = Some(Box::new(heard));
-                Err(denial)
+                Err(denial.into())
             }
         }
     })
@@ -82,14 +110,15 @@ async fn decide(
     at: &Destination,
     (announced, charged): (Option<u64>, &mut bool),
 ) -> Result<Admitted, Box<Denial>> {
+    // Before anything is looked up or looked at for it: what is denied is asked for as often as what is not.
+    if !std::mem::replace(charged, true) {
+        charge_request(asked)?;
+    }
     let word = asked.word().cloned();
     let route = session.route(at, asked.protocol, word.as_ref()).await?;
     asked.host_word = Arc::clone(&route.host_word);
     if let Some(reason) = body_limit(asked, announced) {
         return Err(denial(&asked.subject.policy(), reason, String::new()));
-    }
-    if !std::mem::replace(charged, true) {
-        charge_request(asked)?;
     }
     let permit = decide_request(asked)?;
     Ok((route, permit))

@@ -164,11 +164,7 @@ async fn decide(
             {
                 Ok(dialed) => Ok(Some((permit, dialed))),
                 Err(error) => {
-                    let outcome = Outcome {
-                        dst: error.addr,
-                        reason: Some(error.reason),
-                        ..Outcome::default()
-                    };
+                    let outcome = Outcome::not_connected(&error);
                     caller.outcome(&attempt, outcome).await;
                     Err(caller.denial(error.reason))
                 }

@@ -70,7 +70,7 @@ impl FakeDesk {
         panic!("something still waits");
     }
 
-    fn asked(&self) -> usize {
+    pub(super) fn asked(&self) -> usize {
         self.asked.lock().len()
     }
 }

@@ -45,6 +45,25 @@ pub struct ParseProxyError {
     pub why: &'static str,
 }
 
+/// That an origin was not reached is the doing of the host's proxy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProxyFault {
+    /// It answered this in place of a tunnel.
+    Answered(u16),
+    /// No connection to it could be made, so that nobody was asked for the origin.
+    Unreached,
+}
+
+impl fmt::Display for ProxyFault {
+    /// As a finding has it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Answered(status) => write!(f, "upstream_proxy:{status}"),
+            Self::Unreached => f.write_str("upstream_proxy:unreached"),
+        }
+    }
+}
+
 /// The proxy did not make a tunnel.
 #[derive(Debug, Error)]
 pub enum TunnelError {
@@ -74,8 +93,7 @@ impl UpstreamProxy {
                 .filter(|value| !value.is_empty())
                 .map(|value| (name, value))
         };
-        let names = ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
-        let Some((name, url)) = names.into_iter().find_map(set) else {
+        let Some((name, url)) = TAKEN.into_iter().find_map(set) else {
             return Ok(None);
         };
         let mut proxy = Self::from_url(name, &url)?;
@@ -95,11 +113,29 @@ impl UpstreamProxy {
         Ok(Some(proxy))
     }
 
+    /// The variable that names a proxy which gig does not take: `HTTP_PROXY` and `http_proxy` speak of clear text
+    /// alone, and nothing names one for the rest.
+    #[must_use]
+    pub fn overlooked(variable: impl Fn(&str) -> Option<String>) -> Option<&'static str> {
+        let set = |name: &&str| variable(name).is_some_and(|value| !value.is_empty());
+        if TAKEN.iter().any(set) {
+            return None;
+        }
+        ["HTTP_PROXY", "http_proxy"]
+            .into_iter()
+            .find(|name| set(name))
+    }
+
     fn from_url(variable: &'static str, url: &str) -> Result<Self, ParseProxyError> {
         let wrong = |why| ParseProxyError { variable, why };
         let rest = match url.split_once("://") {
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => rest,
-            Some(_) => return Err(wrong("only http:// proxies are supported")),
+            Some(_) => {
+                return Err(wrong(
+                    "gig speaks to http:// proxies alone, which tunnel TLS unread as well: name one (many proxies \
+                     take http:// on another port), or start gig without the variable (env -u NAME gig …)",
+                ));
+            }
             None => url,
         };
         let rest = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -252,6 +288,8 @@ fn net(text: &str) -> Option<IpNet> {
     text.parse().ok()
 }
 
+/// The variables that are read, the first that is set before the others.
+const TAKEN: [&str; 4] = ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
 const NAMES: &str = "GIG_UPSTREAM_PROXY_NAMES";
 /// An answer, and what may be interim before it.
 const MAX_HEADS: usize = 8;

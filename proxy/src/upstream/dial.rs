@@ -5,7 +5,7 @@
 
 use std::{
     collections::HashMap,
-    io,
+    fmt, io,
     net::{IpAddr, SocketAddr},
     sync::atomic::{AtomicBool, Ordering},
 };
@@ -15,7 +15,7 @@ use thiserror::Error;
 use tokio::{net::TcpStream, time::timeout};
 
 use self::race::{RaceError, interleave, race};
-use super::connect_proxy::{TunnelError, UpstreamProxy};
+use super::connect_proxy::{ProxyFault, TunnelError, UpstreamProxy};
 use crate::{
     deadlines::Deadlines,
     resolve::{NeverOpen, ResolveError, ResolveOverride, Resolver, VetError, VettedAddr, Vetter},
@@ -52,6 +52,8 @@ pub struct Dialer {
     deadlines: Deadlines,
     /// That the host's proxy refuses was told.
     warned_of_proxy: AtomicBool,
+    /// That it may know names which are not known here was told.
+    warned_of_names: AtomicBool,
 }
 
 /// A connection to an origin, with `TCP_NODELAY` and keepalive set.
@@ -76,8 +78,8 @@ pub struct DialError {
     pub host: String,
     /// The address that was refused or did not answer, for the record.
     pub addr: Option<SocketAddr>,
-    /// What the host's proxy answered in place of a tunnel.
-    pub by_proxy: Option<u16>,
+    /// That it is the doing of the host's proxy.
+    pub by_proxy: Option<ProxyFault>,
     /// For our log; may hold addresses.
     pub why: String,
 }
@@ -100,6 +102,7 @@ impl Dialer {
             resolver: Resolver::new(settings.deadlines.resolve),
             deadlines: settings.deadlines,
             warned_of_proxy: AtomicBool::new(false),
+            warned_of_names: AtomicBool::new(false),
         }
     }
 
@@ -139,7 +142,8 @@ impl Dialer {
                  by_proxy,
                  why,
              }| {
-                self.warn_of_proxy(by_proxy);
+                self.warn_of_proxy(by_proxy, &why);
+                self.warn_of_names(permit, reason);
                 DialError {
                     reason,
                     host: format!("{}:{}", permit.host(), permit.port()),
@@ -281,34 +285,73 @@ impl Dialer {
     }
 
     /// Once: what a proxy refuses it refuses for every request.
-    fn warn_of_proxy(&self, answered: Option<u16>) {
-        let Some(status) = answered else {
+    fn warn_of_proxy(&self, fault: Option<ProxyFault>, why: &str) {
+        let Some(fault) = fault else {
             return;
         };
         if self.warned_of_proxy.swap(true, Ordering::Relaxed) {
             return;
         }
-        let cure = match status {
-            AUTHENTICATION_REQUIRED => "put credentials that it takes into the URL of HTTPS_PROXY",
-            _ => {
-                "it does not let gig through to that host; ask who runs it, or name the host in NO_PROXY"
-            }
-        };
-        tracing::warn!(%status, "the proxy of HTTPS_PROXY refused a connection: {cure}");
+        match fault {
+            ProxyFault::Answered(AUTHENTICATION_REQUIRED) => tracing::warn!(
+                status = AUTHENTICATION_REQUIRED,
+                "the proxy of HTTPS_PROXY refused a connection: put credentials that it takes into the URL of \
+                 HTTPS_PROXY"
+            ),
+            ProxyFault::Answered(status) => tracing::warn!(
+                status,
+                "the proxy of HTTPS_PROXY refused a connection: it does not let gig through to that host; ask who \
+                 runs it, or name the host in NO_PROXY"
+            ),
+            ProxyFault::Unreached => tracing::warn!(
+                "{why}: start it, set HTTPS_PROXY in gig's own environment to where it is, or unset it"
+            ),
+        }
+    }
+
+    /// Once: a host behind a proxy often has no name server for outside names.
+    fn warn_of_names(&self, permit: &ConnectPermit, reason: DenyReason) {
+        let here = self.upstream_proxy.as_ref().is_some_and(|p| !p.resolves());
+        if reason != DenyReason::NameNotResolved
+            || !here
+            || self.warned_of_names.swap(true, Ordering::Relaxed)
+        {
+            return;
+        }
+        tracing::warn!(
+            server.address = %permit.host(),
+            "a name has no address here; where only the proxy of HTTPS_PROXY finds names, have it asked for them: \
+             GIG_UPSTREAM_PROXY_NAMES=proxy"
+        );
     }
 
     /// A connection to the proxy itself.
     async fn reach(&self, proxy: &UpstreamProxy) -> Result<(TcpStream, SocketAddr), Stopped> {
         // The proxy is the choice of the host's owner and usually private: it is not vetted.
+        let unreached = |why: &dyn fmt::Display| Stopped {
+            reason: DenyReason::DestinationUnavailable,
+            // Not the origin's address.
+            addr: None,
+            by_proxy: Some(ProxyFault::Unreached),
+            why: format!(
+                "the proxy of HTTPS_PROXY ({}:{}) is not reached: {why}",
+                proxy.host(),
+                proxy.port()
+            ),
+        };
         let addresses = match proxy.host() {
             Host::Ip(ip) => vec![*ip],
-            Host::Name(name) => self.resolver.addresses(name).await?,
+            Host::Name(name) => {
+                let found = self.resolver.addresses(name).await;
+                found.map_err(|error| unreached(&error))?
+            }
         };
         let addresses: Vec<_> = addresses
             .into_iter()
             .map(|ip| SocketAddr::new(ip, proxy.port().get()))
             .collect();
-        Ok(race(&addresses, &self.deadlines).await?)
+        let reached = race(&addresses, &self.deadlines).await;
+        reached.map_err(|error| unreached(&error.source))
     }
 }
 
@@ -327,7 +370,7 @@ fn private(vetted: VettedAddr) -> Option<IpAddr> {
 struct Stopped {
     reason: DenyReason,
     addr: Option<SocketAddr>,
-    by_proxy: Option<u16>,
+    by_proxy: Option<ProxyFault>,
     why: String,
 }
 
@@ -397,7 +440,9 @@ impl From<TunnelError> for Stopped {
         };
         // Of a gateway that was slow it is known that it was let through.
         let by_proxy = match &error {
-            TunnelError::Refused(status) if *status != GATEWAY_TIMEOUT => Some(*status),
+            TunnelError::Refused(status) if *status != GATEWAY_TIMEOUT => {
+                Some(ProxyFault::Answered(*status))
+            }
             _ => None,
         };
         Self {

@@ -275,6 +275,8 @@ fn whole_json(name: &str, verified: &Verified) -> serde_json::Value {
         "last_time": times.map(|(_, last)| last),
         "last_hash": verified.head.hash,
         "gaps": verified.gaps,
+        "gaps_told": verified.gaps_told.iter().map(|(seq, told)| json!({"seq": seq, "finding": told}))
+            .collect::<Vec<_>>(),
         "unended_sandboxes": verified.unended,
         "lost_sandboxes": verified.lost,
         "checkpoints": verified.signed.as_ref().map(|signed| json!({
@@ -307,6 +309,9 @@ fn whole_text(name: &str, verified: &Verified, (named, lost): Known<'_>) -> Stri
             "\n  {} audit.gap records tell of records that were refused or cut off by a crash",
             verified.gaps
         );
+        for (seq, told) in &verified.gaps_told {
+            text += &format!("\n    record {seq}: {}", printable(told));
+        }
     }
     text += &match &verified.signed {
         Some(signed) => signed_text(signed, verified.head.seq, named),

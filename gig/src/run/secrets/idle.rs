@@ -1,6 +1,6 @@
 //! Bindings of `--secret` of which nothing can come, as the policy is: a binding allows nothing by itself.
 
-use gig_policy::{Binding, Policy, Port};
+use gig_policy::{Binding, Policy, Port, SecretName};
 
 use crate::{args::run::RunArgs, stderr::tell};
 
@@ -11,6 +11,21 @@ pub(super) fn note(args: &RunArgs, policy: &Policy) {
             let (name, place) = (binding.name(), binding.place());
             tell(&format!("gig: --secret {name}@{place} {lack}\n"));
         }
+    }
+}
+
+/// Says which secrets the policy would let out that the program is not given.
+pub(super) fn note_ungiven(args: &RunArgs, policy: &Policy) {
+    let captured = policy.captured_names();
+    let given = |name: &SecretName| args.secret.iter().any(|secret| secret.name == *name);
+    let names = policy.secret_names();
+    let names = names.iter();
+    let ungiven = names.filter(|name| !given(name) && !captured.contains(name));
+    for name in ungiven {
+        tell(&format!(
+            "gig: the policy has rules for secret {name}, and the program is not given it: --secret {name} sets its \
+             variable to a sentinel\n"
+        ));
     }
 }
 

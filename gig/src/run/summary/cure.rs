@@ -26,7 +26,8 @@ pub(crate) struct RulesFrom {
 /// The option or rule that would allow it, or why nothing does.
 pub(super) fn cure(denied: &Denied, from: &RulesFrom) -> String {
     let host = bracketed(&denied.host);
-    if let Some(told) = inside(denied, from).or_else(|| unopened(denied)) {
+    let told = inside(denied, from).or_else(|| unopened(denied));
+    if let Some(told) = told.or_else(|| unanswered(denied)) {
         return told;
     }
     match denied.reason {
@@ -91,6 +92,10 @@ pub(super) fn cure(denied: &Denied, from: &RulesFrom) -> String {
         DenyReason::SecretMisuse if denied.protocol.as_deref() == Some("http") => {
             "in clear text a secret goes nowhere, unless a policy's rule says `protocol: http`: use https"
                 .to_owned()
+        }
+        // What is in the place of a value in a name.
+        DenyReason::SecretMisuse if denied.host.contains('[') => {
+            "a host's name is no place for a secret: have the program send it in a field or a body".to_owned()
         }
         DenyReason::SecretMisuse => format!(
             "only if the secret belongs there, bind it: --secret NAME@{host}{} (where it is, the audit record \
@@ -161,6 +166,34 @@ fn unopened(denied: &Denied) -> Option<String> {
         _ => "nothing but TCP leaves a sandbox, and no rule opens it",
     };
     Some(told.to_owned())
+}
+
+/// Of questions to DNS that get no data, whatever the rules say.
+fn unanswered(denied: &Denied) -> Option<String> {
+    if denied.protocol.as_deref() != Some("dns") || denied.port.is_some() {
+        return None;
+    }
+    let kind = denied.request.as_ref().map_or("", |(kind, _)| &**kind);
+    match denied.reason {
+        DenyReason::HostNotAllowed if &*denied.host == "." => Some(
+            "the root of DNS was asked about, which is no host: gig answers for the hosts that its rules name"
+                .to_owned(),
+        ),
+        DenyReason::HostNotAllowed if !kind.is_empty() && !ASKED_FOR_A_HOST.contains(&kind) => Some(format!(
+            "gig answers with addresses (A) alone and asks nobody for {}: have the program go to a host by its \
+             name, and allow that one",
+            shown(kind)
+        )),
+        DenyReason::UnsupportedProtocol if !kind.is_empty() && denied.why.is_none() => Some(format!(
+            "gig answers with addresses (A) alone: {} is asked of nobody",
+            shown(kind)
+        )),
+        DenyReason::UnsupportedProtocol | DenyReason::MalformedRequest => {
+            let why = denied.why.as_deref()?;
+            Some(format!("no server was asked: {why}"))
+        }
+        _ => None,
+    }
 }
 
 /// What no rule changes.
@@ -331,6 +364,8 @@ pub(super) fn bracketed(host: &str) -> String {
     }
 }
 
+/// The types of DNS that a client asks for who wants to connect to the host.
+const ASKED_FOR_A_HOST: [&str; 4] = ["A", "AAAA", "HTTPS", "SVCB"];
 /// Why a secret did not go, with some of the hosts that it is bound to.
 const MOST_TOLD: usize = 800;
 

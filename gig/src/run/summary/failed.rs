@@ -25,6 +25,8 @@ struct Failed {
     host: Arc<str>,
     port: Option<u16>,
     why: Why,
+    /// The finding that the host's proxy did it.
+    by_proxy: Option<Arc<str>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,7 +46,14 @@ impl Failures {
             return;
         };
         let port = entry.port;
-        let failed = Failed { host, port, why };
+        let proxys = |finding: &&Arc<str>| finding.starts_with(BY_PROXY);
+        let by_proxy = entry.findings.iter().find(proxys).cloned();
+        let failed = Failed {
+            host,
+            port,
+            why,
+            by_proxy,
+        };
         if let Some(count) = self.failed.get_mut(&failed) {
             *count += 1;
         } else if self.failed.len() < MOST_LINES {
@@ -86,6 +95,17 @@ impl Failures {
 
 impl Failed {
     fn cure(&self, from: &RulesFrom) -> Option<String> {
+        if let Some(finding) = &self.by_proxy {
+            return Some(match finding.strip_prefix(BY_PROXY) {
+                Some("unreached") => "the proxy of HTTPS_PROXY in gig's own environment is not reached: start it, set \
+                    the variable to where it is, or unset it"
+                    .to_owned(),
+                answered => format!(
+                    "the proxy of HTTPS_PROXY in gig's own environment answered {} in place of a tunnel",
+                    answered.unwrap_or_default()
+                ),
+            });
+        }
         let reason = match self.why {
             Why::Reason(reason) => return standing_hint(reason).map(str::to_owned),
             Why::Distrusts => {
@@ -122,9 +142,13 @@ fn why(entry: &Entry) -> Option<Why> {
     (!ended && !denied && !reason.is_refusal()).then_some(Why::Reason(reason))
 }
 
+/// How the finding begins that `gig_proxy`'s `ProxyFault` is.
+const BY_PROXY: &str = "upstream_proxy:";
+
 #[cfg(test)]
 mod tests {
     use gig_audit::Event;
+    use gig_proxy::upstream::connect_proxy::ProxyFault;
 
     use super::{super::Summary, *};
 
@@ -159,6 +183,27 @@ mod tests {
              \x20 git.test:443  tls_certificate  (2 times)\n\
              \x20     the origin's certificate is not trusted for this host; --upstream-ca adds an authority\n"
         );
+    }
+
+    #[test]
+    fn what_the_hosts_own_proxy_did_is_told_as_its_doing() {
+        for (finding, said) in [
+            (ProxyFault::Unreached, "is not reached: start it"),
+            (
+                ProxyFault::Answered(407),
+                "answered 407 in place of a tunnel",
+            ),
+        ] {
+            let summary = Summary::default();
+            let lost = Some(DenyReason::DestinationUnavailable);
+            summary.note(&ended("a.test", lost, Some(&finding.to_string())));
+            let text = summary.text(&RulesFrom::default()).unwrap();
+            assert!(
+                text.contains("a.test:443  destination_unavailable\n"),
+                "{text}"
+            );
+            assert!(text.contains(said), "{text}");
+        }
     }
 
     #[test]

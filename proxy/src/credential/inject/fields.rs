@@ -147,10 +147,14 @@ fn cookies(
             return Ok(None);
         }
         let value = replacement.value()?;
-        if value
-            .iter()
-            .any(|octet| matches!(octet, b';' | 0..=0x1f | 0x7f))
-        {
+        // Nothing in a cookie is escaped (RFC 6265 §4.1.1).
+        let quoted = pair.contains(&b'"');
+        let ends = |octet: &u8| match octet {
+            b';' | 0..=0x1f | 0x7f => true,
+            b'"' => quoted,
+            _ => false,
+        };
+        if value.iter().any(ends) {
             // It would end the cookie, and begin another.
             return Err(Unplaceable::Ends);
         }

@@ -71,6 +71,16 @@ impl Run {
         self.waiting == 0 && self.drop == 0 && self.read % 4 == self.written % 4 && self.padded == 0
     }
 
+    /// Whether padding was seen, behind which no character is of the text.
+    pub(super) const fn is_padded(&self) -> bool {
+        self.padded > 0
+    }
+
+    /// Whether it is known to be in the URL-safe alphabet.
+    pub(super) const fn is_url_safe(&self) -> bool {
+        self.url_safe
+    }
+
     /// The next character.
     pub(super) fn feed(&mut self, octet: u8, out: &mut Vec<u8>) -> Fed {
         if octet == b'=' && self.padded < 2 {

@@ -12,9 +12,11 @@ use gig_policy::SecretName;
 
 use super::{
     Scrub,
+    moved::{Moved, Next},
     pattern::{Form, Pattern},
-    run::{Fed, Run},
+    run::Run,
     style::{Style, fitted, hex},
+    wrap::{BEHIND, Wrap},
 };
 use crate::credential::{
     rewrite::{Rewrite, RewriteError},
@@ -43,7 +45,9 @@ pub struct Scrubber {
     kept: Vec<u8>,
     /// How many of these went already; the others are held back.
     sent: usize,
-    run: Option<(Run, Style)>,
+    run: Option<Moved>,
+    /// The last that went and is not kept.
+    behind: Vec<u8>,
     /// What is kept was not looked at for what is looked for now.
     renewed: bool,
     found: BTreeSet<SecretName>,
@@ -87,6 +91,7 @@ impl Scrubber {
             kept: Vec::new(),
             sent: 0,
             run: None,
+            behind: Vec::new(),
             renewed: false,
             found: BTreeSet::new(),
         }
@@ -149,6 +154,7 @@ impl Scrubber {
             let clean = finds.hits.is_empty();
             self.finds = finds;
             if clean {
+                self.forget(data.get(..kept).unwrap_or_default());
                 self.keep(data.get(kept..).unwrap_or_default(), goes - kept);
                 if self.event_over() {
                     self.sent = self.kept.len();
@@ -160,6 +166,16 @@ impl Scrubber {
         let mut out = Vec::with_capacity(self.kept.len() + data.len());
         self.take(&data, &mut out);
         out.into()
+    }
+
+    /// Remembers the last of what went and is not kept.
+    fn forget(&mut self, gone: &[u8]) {
+        let new = gone.len().min(BEHIND);
+        let room = BEHIND - new;
+        let old = self.behind.len().saturating_sub(room);
+        drop(self.behind.drain(..old));
+        self.behind
+            .extend_from_slice(gone.get(gone.len() - new..).unwrap_or_default());
     }
 
     fn keep(&mut self, octets: &[u8], sent: usize) {
@@ -219,11 +235,9 @@ impl Scrubber {
             self.copy(piece, &mut at, end, out);
         }
         if when == When::Last
-            && let Some((run, style)) = self.run.take()
+            && let Some(moved) = self.run.take()
         {
-            let mut letters = Vec::new();
-            run.end(None, &mut letters);
-            style.write(&letters, out);
+            moved.end(None, out);
         }
         let open = longer.or_else(|| finds.open_from(free));
         self.finds = finds;
@@ -270,36 +284,15 @@ impl Scrubber {
             .as_ref()
             .and_then(|unit| unit.octets().first().copied());
         let octet = octet.unwrap_or(0);
-        let Some((mut run, mut style)) = self.run.take() else {
+        let Some(moved) = self.run.take() else {
             return;
         };
-        let event_line = self.fit == Fit::Events && spelled.len() == 1;
-        if matches!(octet, b'\r' | b'\n') && !event_line {
-            // Line breaks within the text stay where they are; each line of an event is a field of it.
-            piece.copy(start, end, out);
-            self.run = Some((run, style));
-            return;
-        }
-        if spelled.len() > 1 {
-            style = Style::of(spelled);
-        }
-        let mut letters = Vec::new();
-        match run.feed(octet, &mut letters) {
-            // Its room is that of the escape.
-            Fed::Taken if self.fit == Fit::Exact && spelled.len() > 1 => {
-                out.extend_from_slice(&fitted("", spelled.len()));
-            }
-            Fed::Taken => {
-                style.write(&letters, out);
-                if !run.is_level() {
-                    self.run = Some((run, style));
-                }
-            }
-            Fed::Over => {
-                run.end(Some(octet), &mut letters);
-                style.write(&letters, out);
-                piece.copy(start, end, out);
-            }
+        let unsent = piece.raw.get(piece.unsent(start, end)..end);
+        let spelled = (spelled, unsent.unwrap_or_default());
+        match moved.feed(octet, spelled, self.fit, out) {
+            Next::On(moved) => self.run = Some(moved),
+            Next::Level => {}
+            Next::Over => piece.copy(start, end, out),
         }
     }
 
@@ -330,7 +323,9 @@ impl Scrubber {
         }
         let written = out.len();
         let spelled = piece.raw.get(hit.start..hit.end).unwrap_or_default();
-        self.write(spelled, hit.lead, (pattern, sentinel), out);
+        let before = piece.raw.get(..hit.start).unwrap_or_default();
+        let before = Wrap::after(&self.behind, before);
+        self.write((spelled, before), hit.lead, (pattern, sentinel), out);
         if self.fit == Fit::Exact {
             // Some of the room is taken by what went before anybody knew.
             let gone = piece
@@ -344,7 +339,7 @@ impl Scrubber {
     /// Writes a sentinel as the value in its place was written.
     fn write(
         &mut self,
-        spelled: &[u8],
+        (spelled, before): (&[u8], Wrap),
         lead: Option<u8>,
         (pattern, sentinel): (Pattern, &str),
         out: &mut Vec<u8>,
@@ -383,13 +378,18 @@ impl Scrubber {
                 }
             }
             Form::Base64 { skipped, url_safe } => {
-                let known = self.run.take().filter(|(run, _)| run.is_at(skipped));
-                let (mut run, _) = known.unwrap_or_else(|| (Run::new(skipped, url_safe), style));
+                let known = self.run.take().filter(|moved| moved.run.is_at(skipped));
+                let (mut run, mut wrap) = match known {
+                    Some(moved) => (moved.run, moved.wrap),
+                    None => (Run::new(skipped, url_safe), before),
+                };
+                wrap.passed(spelled);
+                out.append(&mut wrap.waiting);
                 let mut letters = Vec::new();
                 run.replace(lead, &new, pattern.length, &mut letters);
                 style.write(&letters, out);
                 if !run.is_level() {
-                    self.run = Some((run, style));
+                    self.run = Some(Moved { run, style, wrap });
                 }
             }
         }
@@ -414,6 +414,7 @@ impl Scrubber {
     fn add(&mut self, octets: &[u8], when: When, out: &mut Vec<u8>) {
         if self.kept.is_empty() {
             let done = self.work(octets, when, out);
+            self.forget(octets.get(..done.kept).unwrap_or_default());
             let rest = octets.get(done.kept..).unwrap_or_default();
             self.keep(rest, done.gone - done.kept);
             return;
@@ -424,6 +425,7 @@ impl Scrubber {
         // What went before stays gone, also where a wait begins within it.
         self.sent = self.sent.max(done.gone).saturating_sub(done.kept);
         self.renewed = false;
+        self.forget(kept.get(..done.kept).unwrap_or_default());
         drop(kept.drain(..done.kept));
         self.kept = kept;
     }

@@ -20,7 +20,10 @@ fn question(message: &Message) -> Box<Question> {
 
 fn error_code(message: &Message) -> ResponseCode {
     match parse(&message.to_vec().unwrap()) {
-        Parsed::Error(bytes) => Message::from_vec(&bytes).unwrap().metadata.response_code,
+        Parsed::Refused(refused) => {
+            let reply = Message::from_vec(refused.reply()).unwrap();
+            reply.metadata.response_code
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -104,7 +107,11 @@ fn responses_and_fragments_of_headers_get_no_answer() {
     assert!(matches!(parse(&[0; 11]), Parsed::Nothing));
     assert!(matches!(parse(b""), Parsed::Nothing));
     let cut = &query("a.example.", RecordType::A).to_vec().unwrap()[..15];
-    assert!(matches!(parse(cut), Parsed::Error(_)));
+    let Parsed::Refused(refused) = parse(cut) else {
+        panic!("it has a header");
+    };
+    assert_eq!(refused.reason, DenyReason::MalformedRequest);
+    assert_eq!((&*refused.name, &*refused.type_word), ("", ""));
 }
 
 #[test]
@@ -114,7 +121,14 @@ fn kinds_that_are_never_answered_are_told_apart() {
     assert!(!question(&query("a.example.", RecordType::AXFR)).is_plain());
     let mut chaos = query("version.bind.", RecordType::TXT);
     chaos.queries[0].set_query_class(DNSClass::CH);
-    assert!(!question(&chaos).is_plain());
+    let chaos = question(&chaos);
+    assert!(!chaos.is_plain());
+    assert_eq!(chaos.type_word(), "CH TXT");
+    let private = question(&query("a.example.", RecordType::Unknown(65280)));
+    assert_eq!(private.type_word(), "TYPE65280");
+    let mut other = query("a.example.", RecordType::A);
+    other.queries[0].set_query_class(DNSClass::Unknown(7));
+    assert_eq!(question(&other).type_word(), "CLASS7 A");
 }
 
 #[test]
@@ -166,8 +180,8 @@ proptest! {
 fn check(bytes: &[u8]) {
     match parse(bytes) {
         Parsed::Nothing => {}
-        Parsed::Error(reply) => {
-            Message::from_vec(&reply).unwrap();
+        Parsed::Refused(refused) => {
+            Message::from_vec(refused.reply()).unwrap();
         }
         Parsed::Question(question) => {
             let _name = Fqdn::parse(&question.text());

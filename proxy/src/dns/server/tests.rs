@@ -160,6 +160,68 @@ async fn odd_kinds_are_refused_and_recorded() {
 }
 
 #[tokio::test]
+async fn what_cannot_be_answered_at_all_is_recorded_with_what_is_wrong_with_it() {
+    let server = start(true);
+    let mut update = Message::new(5, MessageType::Query, OpCode::Update);
+    update.add_query(Query::query(
+        Name::from_ascii("zone.example.").unwrap(),
+        RecordType::SOA,
+    ));
+    let mut two = Message::from_vec(&query("a.example.", RecordType::A)).unwrap();
+    two.add_query(two.queries[0].clone());
+    let mut newer = Message::from_vec(&query("b.example.", RecordType::Unknown(65280))).unwrap();
+    let mut edns = hickory_proto::op::Edns::new();
+    edns.set_version(1);
+    newer.set_edns(edns);
+    let cut = query("c.example.", RecordType::A)[..20].to_vec();
+    let asked = [&update, &two, &newer].map(|message| message.to_vec().unwrap());
+    for bytes in asked.iter().chain([&cut]) {
+        assert!(ask(server.udp, bytes).await.is_some());
+    }
+    let records = server.log.records();
+    let told: Vec<_> = records
+        .iter()
+        .map(|record| {
+            let entry = &record.entry;
+            let why = gig_audit::why_of(&entry.findings).unwrap();
+            let words = (entry.host.as_deref(), entry.method.as_deref());
+            (words, entry.reason.unwrap(), why)
+        })
+        .collect();
+    let (malformed, unsupported) = (
+        DenyReason::MalformedRequest,
+        DenyReason::UnsupportedProtocol,
+    );
+    let of = |name, kind| (Some(name), Some(kind));
+    assert_eq!(
+        told,
+        [
+            (
+                of("zone.example", "SOA"),
+                unsupported,
+                "its opcode is not QUERY: updates and notices go to no server"
+            ),
+            (
+                of("a.example", "A"),
+                malformed,
+                "it does not hold one question"
+            ),
+            (
+                of("b.example", "TYPE65280"),
+                unsupported,
+                "its version of EDNS is not 0"
+            ),
+            (
+                (None, None),
+                malformed,
+                "it is no DNS message that can be read"
+            ),
+        ]
+    );
+    server.end().await;
+}
+
+#[tokio::test]
 async fn several_questions_go_over_one_connection() {
     let server = start(true);
     #[expect(clippy::disallowed_methods, reason = "a test on loopback")]

@@ -1,11 +1,16 @@
 //! What a program sends where no rule lets it go: denied anyway, and told of as the theft of a key that it is.
 
+use std::sync::Arc;
+
 use gig_audit::Event;
 use gig_policy::DenyReason;
 use http::{Request, StatusCode};
 
-use super::{World, with};
-use crate::tests::lab::client::empty;
+use super::{Arrangement, Keeper, Origin, World, echo, with};
+use crate::{
+    enforce::name::NameEnforcer,
+    tests::{held::FakeDesk, lab::client::empty},
+};
 
 const VALUE: &str = "v4lue-of-the-token-1";
 
@@ -45,4 +50,57 @@ async fn what_carries_no_secret_and_what_is_denied_at_its_own_host_is_no_misuse(
     assert_eq!(answer.status, StatusCode::FORBIDDEN);
     assert_ne!(answer.json()["reason"], "secret_misuse");
     assert!(world.lab.records(Event::SecretMisuse).is_empty());
+}
+
+#[tokio::test]
+async fn nobody_is_asked_to_let_out_what_would_be_stopped_for_its_secret() {
+    const HOLDING: &str = "
+version: 1
+name: asks
+hold: 5m
+egress:
+  - {host: api.test, ports: [443], secrets: [TOKEN], rules: [{paths: [/open]}]}
+";
+    let origin = Origin::https("new.test", &["http/1.1"], echo).await;
+    let keeper = Keeper::with(&[("TOKEN", VALUE)]);
+    let desk = Arc::<FakeDesk>::default();
+    let lab = Arrangement::new(HOLDING)
+        .origin("new.test:443", &origin)
+        .origin("api.test:443", &origin)
+        .keeper(&keeper)
+        .desk(&desk)
+        .lab();
+    let sentinel = lab.subject.wallet().unwrap().held()[0].sentinel.to_string();
+    let mut request = with("authorization", &format!("Bearer {sentinel}"));
+    let host = "new.test".parse().unwrap();
+    request.headers_mut().insert("host", host);
+    let answer = lab.https("new.test", "http/1.1").await.send(request).await;
+    assert_eq!(answer.status, StatusCode::FORBIDDEN);
+    assert_eq!(answer.json()["reason"], "secret_misuse");
+    assert_eq!(desk.asked(), 0);
+    lab.until_records(Event::SecretMisuse, 1).await;
+    // At its own host a word for one request would let the secret go no more.
+    let mut request = with("authorization", &format!("Bearer {sentinel}"));
+    *request.uri_mut() = "/held".parse().unwrap();
+    let host = "api.test".parse().unwrap();
+    request.headers_mut().insert("host", host);
+    let answer = lab.https("api.test", "http/1.1").await.send(request).await;
+    assert_eq!(answer.status, StatusCode::FORBIDDEN);
+    assert_eq!(answer.json()["reason"], "path_not_allowed");
+    assert_eq!(desk.asked(), 0);
+    assert!(origin.seen.requests().is_empty());
+}
+
+#[tokio::test]
+async fn a_secret_in_a_question_to_dns_that_nobody_answers_is_alarmed() {
+    let world = World::new("elsewhere.test", VALUE).await;
+    let (recorder, log) = gig_audit::Recorder::in_memory();
+    let enforcer = NameEnforcer::new(recorder.into());
+    let name = format!("{}.evil.test", world.sentinel);
+    let subject = &world.lab.subject;
+    let reason = DenyReason::UnsupportedProtocol;
+    let denial = enforcer.refuse(subject, &name, "ANY", reason).await;
+    assert_eq!(denial.reason, DenyReason::SecretMisuse);
+    let events: Vec<_> = log.records().iter().map(|r| r.entry.event).collect();
+    assert!(events.contains(&Event::SecretMisuse), "{events:?}");
 }

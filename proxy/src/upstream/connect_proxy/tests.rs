@@ -48,10 +48,24 @@ fn what_cannot_be_used_is_said_without_its_credentials() {
     ] {
         let error = from(&[("HTTPS_PROXY", url)]).unwrap_err();
         assert_eq!(error.variable, "HTTPS_PROXY");
+        let scheme = !url.starts_with("http://");
+        assert_eq!(error.why.contains("env -u"), scheme, "{error}");
     }
     let error = from(&[("HTTPS_PROXY", "ftp://user:hunter2@a.example")]).unwrap_err();
     assert!(!error.to_string().contains("hunter2"));
     assert!(!format!("{:?}", proxy("http://user:hunter2@a.example:1", "")).contains("hunter2"));
+}
+
+#[test]
+fn a_proxy_for_clear_text_alone_is_told_of() {
+    let overlooked = |set: &[&str]| {
+        let value = |name: &str| set.contains(&name).then(|| "http://a.example:1".to_owned());
+        UpstreamProxy::overlooked(value)
+    };
+    assert_eq!(overlooked(&["HTTP_PROXY"]), Some("HTTP_PROXY"));
+    assert_eq!(overlooked(&["http_proxy"]), Some("http_proxy"));
+    assert_eq!(overlooked(&["http_proxy", "ALL_PROXY"]), None);
+    assert_eq!(overlooked(&[]), None);
 }
 
 #[test]

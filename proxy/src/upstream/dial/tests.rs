@@ -250,6 +250,21 @@ async fn a_proxy_that_wants_credentials_is_asked_once() {
     );
 }
 
+#[tokio::test]
+async fn a_proxy_that_is_gone_is_told_as_that_and_not_as_the_origins_fault() {
+    let (listener, at) = listening().await;
+    drop(listener);
+    let dialer = dialer(&DUAL_STACK.map(str::to_owned), proxy_at(at, "here"), &[]);
+    let open = policy("a.example", None);
+    let permitted = permit(&open, "a.example", 443);
+    let refused = dialer.dial(&subject(open), &permitted).await.unwrap_err();
+    assert_eq!(refused.reason, DenyReason::DestinationUnavailable);
+    assert_eq!(refused.by_proxy, Some(ProxyFault::Unreached));
+    // The proxy's address is none that the program asked for.
+    assert_eq!(refused.addr, None);
+    assert!(refused.why.contains(&at.to_string()), "{}", refused.why);
+}
+
 fn proxy_at(at: SocketAddr, names: &str) -> Option<UpstreamProxy> {
     UpstreamProxy::from_env(|variable| match variable {
         "HTTPS_PROXY" => Some(format!("http://{at}")),

@@ -292,6 +292,40 @@ fn a_name_alone_says_what_else_there_is() {
 }
 
 #[test]
+fn no_rule_is_offered_for_what_dns_gives_no_data_for() {
+    let asked = |host, kind: &str, reason| {
+        let mut denied = denied(host, None, Some("dns"), reason);
+        denied.request = Some((kind.into(), None));
+        cure(&denied, &RulesFrom::default())
+    };
+    let hosts = DenyReason::HostNotAllowed;
+    for (host, kind, said) in [
+        ("_ldap._tcp.example.com", "SRV", "asks nobody for SRV"),
+        ("example.com", "MX", "asks nobody for MX"),
+        (".", "NS", "the root of DNS"),
+    ] {
+        let told = asked(host, kind, hosts);
+        assert!(told.contains(said), "{told}");
+        assert!(!told.contains("--allow"), "{told}");
+    }
+    for kind in ["A", "AAAA", "HTTPS"] {
+        let told = asked("example.com", kind, hosts);
+        assert!(told.contains("--allow example.com "), "{told}");
+    }
+    let told = asked("version.bind", "CH TXT", DenyReason::UnsupportedProtocol);
+    assert!(told.contains("CH TXT is asked of nobody"), "{told}");
+    let mut update = denied(
+        "zone.example",
+        None,
+        Some("dns"),
+        DenyReason::UnsupportedProtocol,
+    );
+    update.why = Some("its opcode is not QUERY".into());
+    let told = cure(&update, &RulesFrom::default());
+    assert_eq!(told, "no server was asked: its opcode is not QUERY");
+}
+
+#[test]
 fn no_rule_is_offered_for_what_is_no_tcp() {
     for (protocol, port, word) in [
         ("udp", Some(443), "QUIC"),

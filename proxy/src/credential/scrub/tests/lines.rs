@@ -1,0 +1,90 @@
+//! Base64 in lines, and beside lines that are something else.
+
+use super::*;
+
+#[test]
+fn base64_in_lines_is_one_text() {
+    let scrub = scrub();
+    let plain = format!("a file\nthat holds {VALUE}\nand goes on after it for a while\n");
+    let encoded = general_purpose::STANDARD.encode(&plain);
+    for line in ["\n", "\r\n", "\\n"] {
+        let lines: Vec<&str> = (0..encoded.len())
+            .step_by(20)
+            .map(|at| encoded.get(at..encoded.len().min(at + 20)).unwrap())
+            .collect();
+        let written = format!("\"{}\"", lines.join(line));
+        let expected = text(through(&scrub, Fit::Free, &[written.as_bytes()]));
+        let inner = expected.trim_matches('"').replace(line, "");
+        let decoded = text(general_purpose::STANDARD.decode(inner).unwrap());
+        assert_eq!(decoded, plain.replace(VALUE, SENTINEL));
+        for cut in 0..written.len() {
+            let (head, tail) = written.as_bytes().split_at(cut);
+            assert_eq!(text(through(&scrub, Fit::Free, &[head, tail])), expected);
+        }
+    }
+}
+
+#[test]
+fn base64_on_a_line_of_its_own_leaves_the_next_lines_alone() {
+    let scrub = scrub();
+    for user in ["robot", "robots", "robots1"] {
+        let encoded = general_purpose::STANDARD.encode(format!("{user}:{VALUE}"));
+        let bare = encoded.trim_end_matches('=');
+        let expected = general_purpose::STANDARD.encode(format!("{user}:{SENTINEL}"));
+        for (before, text, after) in [
+            ("_auth=", &*encoded, "\nemail=robot@corp.example\n"),
+            ("_auth=", bare, "\nemail=robot@corp.example\n"),
+            ("PW=", bare, "\r\nUSER=alice\r\n"),
+            (
+                "authorization: Basic ",
+                &encoded,
+                "\nuser-agent: curl/8.5.0\n",
+            ),
+            ("{\"env\": \"A=", bare, "\\nEMAIL=a@example.net\\n\"}"),
+            ("", &encoded, "\nc2Vjb25kIG9mIHRoZSBsaXN0\nAAAA\n"),
+        ] {
+            let whole = format!("{before}{text}{after}");
+            let got = through_text(&scrub, &[whole.as_bytes()]);
+            let inner = got.strip_prefix(before).expect("what was before");
+            let inner = inner.strip_suffix(after).unwrap_or_else(|| panic!("{got}"));
+            let padding = expected.trim_end_matches('=');
+            assert!([padding, &*expected].contains(&inner), "{got}");
+            for cut in 0..whole.len() {
+                let (head, tail) = whole.as_bytes().split_at(cut);
+                assert_eq!(through_text(&scrub, &[head, tail]), got, "cut at {cut}");
+            }
+        }
+    }
+}
+
+fn through_text(scrub: &Arc<Scrub>, pieces: &[&[u8]]) -> String {
+    text(through(scrub, Fit::Free, pieces))
+}
+
+#[test]
+fn full_lines_go_on_and_what_ends_a_text_stays() {
+    let scrub = scrub();
+    let plain = format!(
+        "{VALUE} and what goes on behind it {}",
+        "for long ".repeat(9)
+    );
+    let encoded = general_purpose::STANDARD.encode(&plain[..96]);
+    let lines = format!("{}\n{}", &encoded[..64], &encoded[64..]);
+    for (before, after) in [
+        ("-----BEGIN KEY-----\n", "\n-----END KEY-----\n"),
+        ("", "\n\nBase64 is over\n"),
+        ("", ""),
+    ] {
+        let whole = format!("{before}{lines}{after}");
+        let got = through_text(&scrub, &[whole.as_bytes()]);
+        let inner = got.strip_prefix(before).expect("what was before");
+        let inner = inner.strip_suffix(after).unwrap_or_else(|| panic!("{got}"));
+        let decoded = general_purpose::STANDARD.decode(inner.replace('\n', ""));
+        let decoded = text(decoded.unwrap_or_else(|error| panic!("{error}: {got}")));
+        assert_eq!(decoded, plain[..96].replace(VALUE, SENTINEL));
+        for cut in 0..whole.len() {
+            let (head, tail) = whole.as_bytes().split_at(cut);
+            assert_eq!(through_text(&scrub, &[head, tail]), got, "cut at {cut}");
+        }
+    }
+}
