@@ -197,7 +197,7 @@ mod tests {
         let line = "A".repeat(20);
         for between in ["\n", "\r\n", "\\n", "\\r\\n"] {
             assert!(goes_on(&format!("\"{line}{between}"), &line), "{between:?}");
-            assert!(!goes_on(&format!("\"{line}{between}"), &line[..16]));
+            assert!(!goes_on(&format!("\"{line}{between}"), &"A".repeat(16)));
         }
         assert!(!goes_on(&format!("name={line}\n"), &line));
         assert!(goes_on("", &format!("{line}\n{line}")));
