@@ -167,7 +167,17 @@ impl Policy {
     fn explain_connection(&self, url: &Url, method: &str, told: &mut Explanation) {
         let permit = match self.decide_connect(&url.host, url.port, Some(url.protocol)) {
             Verdict::Allow(permit) => permit,
-            Verdict::Deny(denial) => return told.deny(&denial),
+            Verdict::Deny(denial) => {
+                told.deny(&denial);
+                if let Host::Ip(ip) = url.host
+                    && denial.reason != DenyReason::NeverOpenable
+                    && self.reach() == Reach::External
+                    && let Some(why) = address::needs(ip)
+                {
+                    told.notes.push(why);
+                }
+                return;
+            }
         };
         told.grant(permit.rule(), permit.would_deny());
         told.handling = Some(handling_word(permit.handling()));
@@ -184,7 +194,7 @@ impl Policy {
             return;
         }
         if url.protocol == AppProtocol::Tcp {
-            return;
+            return self.note(url, told);
         }
         if let Some(why) = &url.malformed
             && permit.handling() == Handling::Inspect

@@ -28,6 +28,16 @@ pub(super) fn opened(permit: &ConnectPermit) -> Vec<IpNet> {
     open
 }
 
+/// What an address needs beside a rule.
+pub(super) fn needs(ip: IpAddr) -> Option<String> {
+    let refusal = admit(ip, &[]).err()?;
+    (refusal.reason() == DenyReason::PrivateAddress).then(|| {
+        format!(
+            "it is no public address: the rule that allows it needs allow_private: [{ip}] as well"
+        )
+    })
+}
+
 /// Whether this address would be dialled; the reason and the sentence if not.
 pub(super) fn admitted(permit: &ConnectPermit, ip: IpAddr) -> Result<(), (DenyReason, String)> {
     let named = permit.allow_private().iter().any(|net| net.contains(&ip));

@@ -220,6 +220,28 @@ fn a_wildcard_that_was_asked_for_is_not_offered() {
 }
 
 #[test]
+fn all_that_a_private_address_needs_is_told_at_once() {
+    let document = "egress:\n- {host: db.example.com, ports: [5432], protocol: tcp}\n\
+                    - {host: in.example.com, ports: [5432], protocol: tcp, allow_private: [10.0.0.0/8]}";
+    let policy = Policy::compile(document, "p.yaml").unwrap();
+    let told = |url| policy.explain("GET", url).unwrap().notes.join("; ");
+    let needs = told("tcp://10.9.2.3:5432");
+    assert!(needs.contains("allow_private: [10.9.2.3]"), "{needs}");
+    let public = told("tcp://192.0.43.8:5432");
+    assert!(!public.contains("allow_private"), "{public}");
+    let name = told("tcp://db.example.com:5432");
+    assert!(
+        name.contains("every address of the name must be public"),
+        "{name}"
+    );
+    let opened = told("tcp://in.example.com:5432");
+    assert!(
+        opened.contains("may also resolve to 10.0.0.0/8"),
+        "{opened}"
+    );
+}
+
+#[test]
 fn it_serialises_for_programs() {
     let json = serde_json::to_value(explain("POST", "https://api.github.com/x")).unwrap();
     assert_eq!(json["verdict"], "deny");
