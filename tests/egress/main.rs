@@ -4,6 +4,7 @@
 //! here is configured by nothing but what gig sets. Denials are in the escape suite.
 
 mod bulk;
+mod chromium;
 mod command_line;
 mod digests;
 mod go;

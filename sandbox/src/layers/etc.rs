@@ -26,6 +26,18 @@ const BUNDLE_LINKS: [&str; 4] = [
     "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
 ];
 
+/// Where browsers that read neither a bundle nor a variable look for what who manages the machine has them trust:
+/// Chromium's, Chrome's, its edition for tests, Edge's and Brave's (policy `CACertificates`, Chromium 127 and later).
+const CHROMIUMS: [&str; 5] = [
+    "/etc/chromium/policies/managed/gig.json",
+    "/etc/opt/chrome/policies/managed/gig.json",
+    "/etc/opt/chrome_for_testing/policies/managed/gig.json",
+    "/etc/opt/edge/policies/managed/gig.json",
+    "/etc/brave/policies/managed/gig.json",
+];
+/// The same of Firefox (policy `Certificates`, Firefox 65 and later).
+const FIREFOX: &str = "/etc/firefox/policies/policies.json";
+
 /// The trusted roots, in the forms that clients read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Trust {
@@ -74,6 +86,12 @@ pub(crate) fn common() -> Vec<Built> {
                 .to_owned(),
         ),
         Built::Link("/etc/mtab".into(), "/proc/self/mounts".into()),
+        // Debian's Chromium does not start without such a file, nor with a sandbox of its own: there are no
+        // namespaces to make it of.
+        file(
+            "/etc/chromium.d/gig",
+            "export CHROMIUM_FLAGS=\"$CHROMIUM_FLAGS --no-sandbox\"\n".to_owned(),
+        ),
     ]
 }
 
@@ -107,6 +125,14 @@ pub(crate) fn trust(trust: &Trust) -> Vec<Built> {
             "/etc/gigmcp-ca.pem".into(),
             "gig-ca.pem".into(),
         ));
+        let [first, others @ ..] = CHROMIUMS;
+        built.push(Built::File(first.into(), chromium_policy(authority)));
+        built.extend(others.map(|other| Built::Link(other.into(), first.into())));
+        let install = format!(
+            "{{\"policies\": {{\"Certificates\": {{\"Install\": [\"{}\"]}}}}}}\n",
+            crate::layers::env::CA
+        );
+        built.push(Built::File(FIREFOX.into(), install.into_bytes()));
     }
     if let Some(java) = &trust.java {
         built.push(Built::File(
@@ -119,4 +145,11 @@ pub(crate) fn trust(trust: &Trust) -> Vec<Built> {
         ));
     }
     built
+}
+
+/// The certificate as the policy has it: its PEM (RFC 7468) without the lines around it.
+fn chromium_policy(authority: &str) -> Vec<u8> {
+    let lines = authority.lines().map(str::trim);
+    let inner: String = lines.filter(|line| !line.starts_with("-----")).collect();
+    format!("{{\"CACertificates\": [\"{inner}\"]}}\n").into_bytes()
 }
