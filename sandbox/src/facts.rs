@@ -129,6 +129,14 @@ const ETC_DIRECTORIES: [&str; 6] = [
     "terminfo",
 ];
 
+/// Files below directories of /etc that are not shown otherwise, without which a program does not start. Maven's
+/// `settings.xml` beside its own holds passwords.
+const ETC_BELOW: [&str; 3] = [
+    "ssl/openssl.cnf",
+    "maven/m2.conf",
+    "maven/logging/simplelogger.properties",
+];
+
 /// Larger files than any of these are; one that is larger is something else.
 const ETC_FILE_MAX: u64 = 4 << 20;
 /// Of all files right in another root's /etc together; a whole distribution's has a hundredth.
@@ -337,7 +345,7 @@ pub(crate) fn etc_sources() -> Vec<PathBuf> {
         .map(PathBuf::from)
         .chain([etc.to_owned()])
         .chain(ETC_FILES.iter().map(|name| etc.join(name)))
-        .chain([etc.join("ssl/openssl.cnf")])
+        .chain(ETC_BELOW.iter().map(|name| etc.join(name)))
         .collect()
 }
 
@@ -347,7 +355,7 @@ pub(crate) fn host_etc() -> Vec<EtcEntry> {
     let mut entries: Vec<EtcEntry> = ETC_FILES
         .iter()
         .map(|name| PathBuf::from(*name))
-        .chain([PathBuf::from("ssl/openssl.cnf")])
+        .chain(ETC_BELOW.iter().map(PathBuf::from))
         .filter_map(|name| etc_file(etc, name))
         .collect();
     let mut names: Vec<_> = fs::read_dir(etc)
