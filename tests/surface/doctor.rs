@@ -28,6 +28,19 @@ fn doctor_tries_every_mechanism_and_says_so_as_json() {
     }
 }
 
+/// A vault is no question of what works here, nor is what stays of its variables once they are read.
+#[test]
+fn a_master_key_in_the_environment_changes_nothing_of_what_works() {
+    for key in ["abc".to_owned(), "5".repeat(64)] {
+        let mut command = Command::new(place::gig());
+        command
+            .args(["doctor", "--json"])
+            .env("GIG_MASTER_KEY", key);
+        let answer = answer(command, "");
+        assert_eq!(answer.status, 0, "{answer:?}");
+    }
+}
+
 /// What the host must be asked for, by the names that people are told.
 const EXPECTED: [&str; 18] = [
     "user namespaces",

@@ -68,8 +68,15 @@ const OPTIONS: &[OptionTrial] = &[
     reason = "starts this program as a person would"
 )]
 fn run(options: &[&str], program: &[&str]) -> std::io::Result<Output> {
-    // The record is told and not kept.
-    Command::new("/proc/self/exe")
+    // The record is told and not kept; whatever is wrong with this user's vault is no question of what works here.
+    let place = tempfile::tempdir()?;
+    let mut command = Command::new("/proc/self/exe");
+    for name in gig_vault::environment::OWN {
+        command.env_remove(name);
+    }
+    command
+        .env_remove("GIG_MASTER_KEY_FILE")
+        .env("GIG_DATA_DIR", place.path())
         .args(["run", "--quiet", "--audit", "-"])
         .args(options)
         .arg("--")

@@ -15,7 +15,7 @@ use gig_audit::Recorder;
 use gig_policy::{Policy, SandboxId, SecretName};
 use gig_proxy::credential::{Border, Wallet};
 use gig_vault::{
-    Clock, Fetch, Keeper, RunKeeper, Secret, SecretBytes, SecretUnavailable, SystemClock,
+    Clock, Fetch, Keeper, RunKeeper, Secret, SecretBytes, SecretUnavailable, SystemClock, Vault,
     environment, memory,
 };
 
@@ -100,24 +100,18 @@ impl Secrets {
     /// No secrets, and a border that knows the vault's values: the program may have one by another way.
     fn watching(args: &RunArgs) -> anyhow::Result<Option<Self>> {
         vault::refuse_unusable_key()?;
-        Ok(Self::known(args))
-    }
-
-    fn known(args: &RunArgs) -> Option<Self> {
-        let keeper = unless_it_cannot_be(|| {
-            let Some(known) = vault::known_here()? else {
-                return Ok(None);
-            };
-            let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-            let builder = RunKeeper::builder(network(args)?, clock).vault(known);
-            Ok(Some(Arc::new(builder.build()?)))
-        })?;
-        Some(Self {
+        let Some(known) = known()? else {
+            return Ok(None);
+        };
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let builder = RunKeeper::builder(network(args)?, clock).vault(known);
+        let keeper = Arc::new(builder.build()?);
+        Ok(Some(Self {
             border: Border::new(Arc::clone(&keeper) as Arc<dyn Keeper>),
             keeper,
             given: Vec::new(),
             changes: None,
-        })
+        }))
     }
 
     /// Waits for what is being fetched or minted, so that nothing that a service gave is lost.
@@ -194,8 +188,7 @@ fn keeper(args: &RunArgs) -> anyhow::Result<(RunKeeper, Option<Changes>)> {
     }
     if elsewhere.is_empty() || !vault::exists()? {
         // Its values are looked for all the same.
-        let known = unless_it_cannot_be(vault::known_here);
-        if let Some(known) = known {
+        if let Some(known) = known()? {
             builder = builder.vault(known);
         }
         return Ok((builder.build()?, None));
@@ -221,14 +214,12 @@ fn keeper(args: &RunArgs) -> anyhow::Result<(RunKeeper, Option<Changes>)> {
     Ok((builder.vault(vault).build()?, changes))
 }
 
-/// What values of the vault are known by, where there are any; that it cannot be opened is told.
-fn unless_it_cannot_be<T>(open: impl FnOnce() -> anyhow::Result<Option<T>>) -> Option<T> {
-    open().unwrap_or_else(|error| {
-        tell(&format!(
-            "gig: warning: values of the vault are not looked for in what the program sends: {error:#}\n"
-        ));
-        None
-    })
+/// What values of the vault are known by, where there are any.
+fn known() -> anyhow::Result<Option<Arc<Vault>>> {
+    vault::known_here().context(
+        "values of the vault cannot be looked for in what the program sends, so that it is not started; where its \
+         secrets are lost for good, move the vault out of gig's data directory",
+    )
 }
 
 /// The network as providers and kinds of secrets see it.

@@ -82,7 +82,7 @@ impl Secrets {
         names: &[String],
     ) -> anyhow::Result<Option<Given>> {
         if names.is_empty() {
-            return Ok(self.watching(sandbox).await);
+            return self.watching(sandbox).await;
         }
         let border = self.border().await?;
         let wallet = border.wallet(sandbox);
@@ -115,19 +115,14 @@ impl Secrets {
     }
 
     /// An empty wallet: what the sandbox sends is looked through for values of the vault all the same, once
-    /// there were any. What cannot be opened gave nobody a value.
-    async fn watching(&self, sandbox: SandboxId) -> Option<Given> {
-        let border = self.begun().await.unwrap_or_else(|error| {
-            tracing::warn!(
-                sandbox.id = %sandbox, error = format!("{error:#}"),
-                "values of the vault are not looked for in what this sandbox sends"
-            );
-            None
-        })?;
-        Some(Given {
+    /// there were any.
+    async fn watching(&self, sandbox: SandboxId) -> anyhow::Result<Option<Given>> {
+        let border = self.begun().await;
+        let border = border.context("values of the vault cannot be looked for in what it sends")?;
+        Ok(border.map(|border| Given {
             wallet: border.wallet(sandbox),
             variables: Vec::new(),
-        })
+        }))
     }
 
     /// The border, once there is anything in the vault.

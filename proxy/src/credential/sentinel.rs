@@ -28,29 +28,33 @@ pub struct Original<'a> {
 #[error("the system gave no random numbers for a sentinel")]
 pub struct MintSentinelError;
 
-/// Makes a sentinel of this shape, which says of the `original` what a client may check. A shape with too few characters to be unguessable is not followed:
+/// Makes a sentinel of this shape for a value of `length` octets, which says of the `original` what a client may check. A shape with too few characters to be unguessable is not followed:
 /// such a secret gets a plain sentinel.
 ///
 /// # Errors
 /// [`MintSentinelError`].
-pub fn mint(shape: &Shape, original: Option<Original<'_>>) -> Result<String, MintSentinelError> {
+pub fn mint(
+    shape: &Shape,
+    length: usize,
+    original: Option<Original<'_>>,
+) -> Result<String, MintSentinelError> {
     match shape {
-        Shape::Plain => plain(),
+        Shape::Plain => plain(length),
         Shape::Like {
             prefix,
-            length,
+            length: drawn,
             alphabet,
-        } if is_unguessable(*length, alphabet) => {
-            Ok(format!("{prefix}{}", draw(*length, alphabet)?))
-        }
-        Shape::Like { .. } => plain(),
+        } if is_unguessable(*drawn, alphabet) => Ok(format!("{prefix}{}", draw(*drawn, alphabet)?)),
+        Shape::Like { .. } => plain(length),
         Shape::Jwt => jwt::mint(original),
     }
 }
 
-/// `gigph-` and 128 random bits.
-fn plain() -> Result<String, MintSentinelError> {
-    Ok(format!("{PLAIN}{}", draw(32, HEX)?))
+/// `gigph-` and 128 random bits or a little more: as many octets as the value has, but for whole groups of three, so
+/// that nothing that stands behind it in a Base64 text moves where one comes in the place of the other.
+fn plain(length: usize) -> Result<String, MintSentinelError> {
+    let digits = (32..35).find(|digits| (PLAIN.len() + digits) % 3 == length % 3);
+    Ok(format!("{PLAIN}{}", draw(digits.unwrap_or(32), HEX)?))
 }
 
 /// `length` characters of `alphabet`, each as likely as the other.
@@ -95,7 +99,7 @@ mod tests {
     #[test]
     fn plain_sentinels_are_gigph_and_32_digits_and_never_the_same() {
         let many: HashSet<String> = (0..1000)
-            .map(|_| mint(&Shape::Plain, None).unwrap())
+            .map(|_| mint(&Shape::Plain, 38, None).unwrap())
             .collect();
         assert_eq!(many.len(), 1000);
         for sentinel in many {
@@ -106,13 +110,25 @@ mod tests {
     }
 
     #[test]
+    fn a_plain_sentinel_moves_nothing_in_a_base64_text() {
+        for length in 0..40 {
+            let sentinel = mint(&Shape::Plain, length, None).unwrap();
+            assert_eq!(sentinel.len() % 3, length % 3);
+            assert!((38..=40).contains(&sentinel.len()), "{sentinel}");
+        }
+    }
+
+    #[test]
     fn a_shaped_sentinel_passes_for_the_real_thing() {
         let shape = Shape::Like {
             prefix: "ghp_".into(),
             length: 36,
             alphabet: ('a'..='z').chain('A'..='Z').chain('0'..='9').collect(),
         };
-        let (one, other) = (mint(&shape, None).unwrap(), mint(&shape, None).unwrap());
+        let (one, other) = (
+            mint(&shape, 8, None).unwrap(),
+            mint(&shape, 8, None).unwrap(),
+        );
         assert_ne!(one, other);
         let rest = one.strip_prefix("ghp_").unwrap();
         assert!(rest.len() == 36 && rest.bytes().all(|b| b.is_ascii_alphanumeric()));
@@ -127,7 +143,7 @@ mod tests {
                 alphabet: alphabet.into(),
             };
             assert!(
-                mint(&shape, None).unwrap().starts_with(PLAIN),
+                mint(&shape, 8, None).unwrap().starts_with(PLAIN),
                 "{length} {alphabet}"
             );
         }
@@ -135,7 +151,7 @@ mod tests {
 
     #[test]
     fn a_token_has_three_parts_and_two_decode() {
-        let token = mint(&Shape::Jwt, None).unwrap();
+        let token = mint(&Shape::Jwt, 8, None).unwrap();
         let parts: Vec<&str> = token.split('.').collect();
         assert_eq!(parts.len(), 3);
         for part in &parts[..2] {

@@ -261,7 +261,7 @@ impl Wallet {
             name: secret.name.clone(),
             part,
             variable: Arc::clone(&of.variable),
-            sentinel: mint(shape, original)?.into(),
+            sentinel: mint(shape, of.value.len(), original)?.into(),
             told: is_told(secret, part),
             captured: None,
         });

@@ -35,6 +35,8 @@ pub struct Refused {
     pub reason: DenyReason,
     /// The first name that it asks for, as [`Question::text`] has it; empty where none can be read.
     pub name: String,
+    /// Those of its other questions and of what else it holds.
+    pub others: Vec<String>,
     /// The type of that question, as [`Question::type_word`] has it; empty where none can be read.
     pub type_word: String,
     /// What is wrong with it.
@@ -111,11 +113,12 @@ pub fn parse(bytes: &[u8]) -> Parsed {
 /// RFC 1035 §4.1.1: a query whose header can be read is told that the rest cannot.
 fn malformed(bytes: &[u8]) -> Parsed {
     match bytes {
-        // QR clear and opcode 0; a response is never answered, or two servers could talk for ever.
-        &[high, low, flags, _, _, _, _, _, _, _, _, _, ..] if flags & 0xf8 == 0 => {
+        // QR clear; a response is never answered, or two servers could talk for ever.
+        &[high, low, flags, _, _, _, _, _, _, _, _, _, ..] if flags & 0x80 == 0 => {
             let id = u16::from_be_bytes([high, low]);
-            let reply = Message::error_msg(id, OpCode::Query, ResponseCode::FormErr);
-            refused(&reply, None, "it is no DNS message that can be read")
+            let opcode = OpCode::from_u8(flags >> 3);
+            let reply = Message::error_msg(id, opcode, ResponseCode::FormErr);
+            refused(&reply, &[], "it is no DNS message that can be read")
         }
         _ => Parsed::Nothing,
     }
@@ -132,10 +135,17 @@ fn error(message: &Message, (code, why): (ResponseCode, &'static str)) -> Parsed
         edns.set_rcode_high(code.high());
         reply.set_edns(edns);
     }
-    refused(&reply, message.queries.first(), why)
+    let mut read = refused(&reply, &message.queries, why);
+    if let Parsed::Refused(refused) = &mut read {
+        let records = message.answers.iter().chain(&message.authorities);
+        refused
+            .others
+            .extend(records.map(|record| text(&record.name)));
+    }
+    read
 }
 
-fn refused(reply: &Message, query: Option<&Query>, why: &'static str) -> Parsed {
+fn refused(reply: &Message, queries: &[Query], why: &'static str) -> Parsed {
     let Ok(bytes) = reply.to_vec() else {
         return Parsed::Nothing;
     };
@@ -146,15 +156,20 @@ fn refused(reply: &Message, query: Option<&Query>, why: &'static str) -> Parsed 
     Parsed::Refused(Box::new(Refused {
         reply: bytes,
         reason,
-        name: query.map_or_else(String::new, name_text),
-        type_word: query.map_or_else(String::new, type_word),
+        name: queries.first().map_or_else(String::new, name_text),
+        others: queries.iter().skip(1).map(name_text).collect(),
+        type_word: queries.first().map_or_else(String::new, type_word),
         why,
     }))
 }
 
-/// Without the trailing dot, odd octets escaped (RFC 4343 §2.1).
 fn name_text(query: &Query) -> String {
-    let mut text = query.name().to_ascii();
+    text(query.name())
+}
+
+/// Without the trailing dot, odd octets escaped (RFC 4343 §2.1).
+fn text(name: &Name) -> String {
+    let mut text = name.to_ascii();
     if text.len() > 1 && text.ends_with('.') {
         text.pop();
     }

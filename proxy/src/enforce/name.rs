@@ -126,15 +126,14 @@ impl NameEnforcer {
             }
             entry
         };
-        let misused = name_is_misused(&self.ledger, subject, &refused.name, asked);
+        let mut names = std::iter::once(&refused.name).chain(&refused.others);
+        let misused = names.any(|name| name_is_misused(&self.ledger, subject, name, asked));
         let mut entry = asked();
+        if misused {
+            return self.denied(subject, entry, DenyReason::SecretMisuse).await;
+        }
         entry.findings.push(why(refused.why));
-        let reason = if misused {
-            DenyReason::SecretMisuse
-        } else {
-            refused.reason
-        };
-        self.denied(subject, entry, reason).await
+        self.denied(subject, entry, refused.reason).await
     }
 
     async fn denied(&self, subject: &Subject, mut entry: Entry, reason: DenyReason) -> Box<Denial> {

@@ -110,15 +110,14 @@ async fn decide(
     at: &Destination,
     (announced, charged): (Option<u64>, &mut bool),
 ) -> Result<Admitted, Box<Denial>> {
-    // Before anything is looked up or looked at for it: what is denied is asked for as often as what is not.
-    if !std::mem::replace(charged, true) {
-        charge_request(asked)?;
-    }
     let word = asked.word().cloned();
     let route = session.route(at, asked.protocol, word.as_ref()).await?;
     asked.host_word = Arc::clone(&route.host_word);
     if let Some(reason) = body_limit(asked, announced) {
         return Err(denial(&asked.subject.policy(), reason, String::new()));
+    }
+    if !std::mem::replace(charged, true) {
+        charge_request(asked)?;
     }
     let permit = decide_request(asked)?;
     Ok((route, permit))

@@ -240,24 +240,6 @@ async fn requests_over_the_rate_are_told_as_429_and_go_nowhere() {
     lab.assert_denied_once(DenyReason::RequestRate);
 }
 
-#[tokio::test]
-async fn what_is_denied_counts_against_the_rate_as_well() {
-    let policy = format!("{ALLOW_API}limits: {{requests_per_minute: 2}}\n");
-    let origin = Origin::http(hello).await;
-    let lab = Arrangement::new(&policy)
-        .origin("elsewhere.test:80", &origin)
-        .lab();
-    let mut client = lab.http("elsewhere.test").await;
-    for status in [403, 403, 429] {
-        let mut asked = request("/");
-        let host = "elsewhere.test".parse().unwrap();
-        asked.headers_mut().insert("host", host);
-        let answer = client.send(asked).await;
-        assert_eq!(answer.status.as_u16(), status);
-    }
-    assert!(origin.seen.requests().is_empty());
-}
-
 #[tokio::test(start_paused = true)]
 async fn an_origin_that_never_answers_is_given_up() {
     let origin = Origin::http(|_| std::future::pending::<Response<_>>()).await;

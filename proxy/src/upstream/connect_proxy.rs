@@ -52,6 +52,8 @@ pub enum ProxyFault {
     Answered(u16),
     /// No connection to it could be made, so that nobody was asked for the origin.
     Unreached,
+    /// It ended the connection, or answered in something other than HTTP.
+    Broken,
 }
 
 impl fmt::Display for ProxyFault {
@@ -60,6 +62,7 @@ impl fmt::Display for ProxyFault {
         match self {
             Self::Answered(status) => write!(f, "upstream_proxy:{status}"),
             Self::Unreached => f.write_str("upstream_proxy:unreached"),
+            Self::Broken => f.write_str("upstream_proxy:broken"),
         }
     }
 }

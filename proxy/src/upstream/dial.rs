@@ -295,17 +295,19 @@ impl Dialer {
         match fault {
             ProxyFault::Answered(AUTHENTICATION_REQUIRED) => tracing::warn!(
                 status = AUTHENTICATION_REQUIRED,
-                "the proxy of HTTPS_PROXY refused a connection: put credentials that it takes into the URL of \
-                 HTTPS_PROXY"
+                "the proxy of {PROXY_VARIABLES} refused a connection: put credentials that it takes into its URL"
             ),
             ProxyFault::Answered(status) => tracing::warn!(
                 status,
-                "the proxy of HTTPS_PROXY refused a connection: it does not let gig through to that host; ask who \
+                "the proxy of {PROXY_VARIABLES} refused a connection: it does not let gig through to that host; ask who \
                  runs it, or name the host in NO_PROXY"
             ),
-            ProxyFault::Unreached => tracing::warn!(
-                "{why}: start it, set HTTPS_PROXY in gig's own environment to where it is, or unset it"
-            ),
+            ProxyFault::Unreached => {
+                tracing::warn!("{why}: start it, set {PROXY_VARIABLES} to where it is, or unset it")
+            }
+            ProxyFault::Broken => {
+                tracing::warn!("{why}: is what {PROXY_VARIABLES} names a proxy for HTTP (http://)?")
+            }
         }
     }
 
@@ -320,7 +322,7 @@ impl Dialer {
         }
         tracing::warn!(
             server.address = %permit.host(),
-            "a name has no address here; where only the proxy of HTTPS_PROXY finds names, have it asked for them: \
+            "a name has no address here; where only the proxy of {PROXY_VARIABLES} finds names, have it asked for them: \
              GIG_UPSTREAM_PROXY_NAMES=proxy"
         );
     }
@@ -334,7 +336,7 @@ impl Dialer {
             addr: None,
             by_proxy: Some(ProxyFault::Unreached),
             why: format!(
-                "the proxy of HTTPS_PROXY ({}:{}) is not reached: {why}",
+                "the proxy of {PROXY_VARIABLES} ({}:{}) is not reached: {why}",
                 proxy.host(),
                 proxy.port()
             ),
@@ -357,6 +359,8 @@ impl Dialer {
 
 /// Addresses of one host that the proxy is asked for: two of each family, within the time for all.
 const MAX_TUNNELS: usize = 4;
+/// What names it, in gig's own environment.
+const PROXY_VARIABLES: &str = "HTTPS_PROXY (or ALL_PROXY)";
 /// RFC 9110 §15.5.8 and §15.6.5.
 const AUTHENTICATION_REQUIRED: u16 = 407;
 const GATEWAY_TIMEOUT: u16 = 504;
@@ -443,7 +447,8 @@ impl From<TunnelError> for Stopped {
             TunnelError::Refused(status) if *status != GATEWAY_TIMEOUT => {
                 Some(ProxyFault::Answered(*status))
             }
-            _ => None,
+            TunnelError::Malformed | TunnelError::Io(_) => Some(ProxyFault::Broken),
+            TunnelError::Refused(_) => None,
         };
         Self {
             reason,

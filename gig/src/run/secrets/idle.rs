@@ -16,11 +16,17 @@ pub(super) fn note(args: &RunArgs, policy: &Policy) {
 
 /// Says which secrets the policy would let out that the program is not given.
 pub(super) fn note_ungiven(args: &RunArgs, policy: &Policy) {
+    // What comes of logins made inside, and what renews it, is given by the login.
     let captured = policy.captured_names();
+    let grants: Vec<_> = captured
+        .iter()
+        .filter_map(|name| name.of_grants().ok())
+        .collect();
     let given = |name: &SecretName| args.secret.iter().any(|secret| secret.name == *name);
     let names = policy.secret_names();
     let names = names.iter();
-    let ungiven = names.filter(|name| !given(name) && !captured.contains(name));
+    let ungiven =
+        names.filter(|name| !given(name) && !captured.contains(name) && !grants.contains(name));
     for name in ungiven {
         tell(&format!(
             "gig: the policy has rules for secret {name}, and the program is not given it: --secret {name} sets its \

@@ -175,7 +175,7 @@ fn unanswered(denied: &Denied) -> Option<String> {
     }
     let kind = denied.request.as_ref().map_or("", |(kind, _)| &**kind);
     match denied.reason {
-        DenyReason::HostNotAllowed if &*denied.host == "." => Some(
+        DenyReason::HostNotAllowed | DenyReason::MalformedName if &*denied.host == "." => Some(
             "the root of DNS was asked about, which is no host: gig answers for the hosts that its rules name"
                 .to_owned(),
         ),

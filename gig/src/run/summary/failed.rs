@@ -96,14 +96,15 @@ impl Failures {
 impl Failed {
     fn cure(&self, from: &RulesFrom) -> Option<String> {
         if let Some(finding) = &self.by_proxy {
-            return Some(match finding.strip_prefix(BY_PROXY) {
-                Some("unreached") => "the proxy of HTTPS_PROXY in gig's own environment is not reached: start it, set \
-                    the variable to where it is, or unset it"
-                    .to_owned(),
-                answered => format!(
-                    "the proxy of HTTPS_PROXY in gig's own environment answered {} in place of a tunnel",
-                    answered.unwrap_or_default()
-                ),
+            let proxy = "the proxy that gig's own environment names (HTTPS_PROXY or ALL_PROXY)";
+            return Some(match finding.strip_prefix(BY_PROXY).unwrap_or_default() {
+                "unreached" => {
+                    format!(
+                        "{proxy} is not reached: start it, set the variable to where it is, or unset it"
+                    )
+                }
+                "broken" => format!("{proxy} ended the connection or did not answer in HTTP"),
+                status => format!("{proxy} answered {status} in place of a tunnel"),
             });
         }
         let reason = match self.why {
@@ -193,6 +194,7 @@ mod tests {
                 ProxyFault::Answered(407),
                 "answered 407 in place of a tunnel",
             ),
+            (ProxyFault::Broken, "did not answer in HTTP"),
         ] {
             let summary = Summary::default();
             let lost = Some(DenyReason::DestinationUnavailable);

@@ -58,7 +58,7 @@ impl Wallet {
         };
         let sentinel: Arc<str> = match held.iter().position(same).map(|at| held.remove(at)) {
             Some(known) => known.sentinel,
-            None => mint(&shape(&open, &value), None)?.into(),
+            None => mint(&shape(&open, &value), value.len(), None)?.into(),
         };
         make_room(&mut held, value.len());
         held.push(Held {

@@ -37,7 +37,8 @@ impl Moved {
         let over = match octet {
             // Each line of an event is a field of it.
             b'\r' | b'\n' if fit != Fit::Events || spelled.len() > 1 => {
-                if !self.run.is_padded() && self.wrap.goes_on_over(octet, unsent) {
+                let on = self.wrap.goes_on_over(octet, unsent, self.run.owes());
+                if on && !self.run.is_padded() {
                     return Next::On(self);
                 }
                 true

@@ -71,6 +71,11 @@ impl Run {
         self.waiting == 0 && self.drop == 0 && self.read % 4 == self.written % 4 && self.padded == 0
     }
 
+    /// Whether the next character has bits of what was replaced: it is of the text whatever stands before it.
+    pub(super) const fn owes(&self) -> bool {
+        self.drop > 0
+    }
+
     /// Whether padding was seen, behind which no character is of the text.
     pub(super) const fn is_padded(&self) -> bool {
         self.padded > 0

@@ -116,9 +116,12 @@ impl Scrubber {
     /// within a value, once or at each of its octets, would otherwise be shown all but its end.
     #[must_use]
     pub fn leaving(&mut self) -> usize {
+        // What waits in a Base64 text that is written anew would be forgotten, but for a line break.
+        if let Some(moved) = &self.run {
+            return moved.wrap.waiting.len();
+        }
         let held = self.held();
-        // What waits in a Base64 text that is written anew would be forgotten.
-        if held == 0 || self.run.is_some() {
+        if held == 0 {
             return 0;
         }
         let kept = std::mem::take(&mut self.kept);
@@ -458,14 +461,20 @@ impl Rewrite for Scrubber {
     }
 
     fn release(&mut self, out: &mut Vec<u8>) -> Result<(), RewriteError> {
-        if self.leaving() > 0 {
+        if let Some(moved) = &mut self.run {
+            out.append(&mut moved.wrap.waiting);
+        } else if self.leaving() > 0 {
             self.add(&[], When::Now, out);
         }
         Ok(())
     }
 
     fn held(&self) -> usize {
-        self.kept.len() - self.sent
+        let waiting = self
+            .run
+            .as_ref()
+            .map_or(0, |moved| moved.wrap.waiting.len());
+        self.kept.len() - self.sent + waiting
     }
 }
 

@@ -35,7 +35,7 @@ impl Wrap {
             // Both octets of a line break, as JSON writes them.
             before = back.is_broken().then(|| back.line()).flatten();
         }
-        let width = before.filter(|width| *width > 0 && width.is_multiple_of(4));
+        let width = before.filter(|width| *width > 0);
         Self {
             column: Some(column),
             width,
@@ -68,8 +68,14 @@ impl Wrap {
         }
     }
 
-    /// Whether a line break, written so, is within the text; it waits then for what follows.
-    pub(super) fn goes_on_over(&mut self, octet: u8, spelled: &[u8]) -> bool {
+    /// Whether a line break, written so, is within the text, as it is where that has to go on (`surely`); it waits
+    /// then for what follows.
+    pub(super) fn goes_on_over(&mut self, octet: u8, spelled: &[u8], surely: bool) -> bool {
+        if surely {
+            (self.column, self.broken) = (Some(0), true);
+            self.waiting.extend_from_slice(spelled);
+            return true;
+        }
         if self.column == Some(0) && octet == b'\n' && matches!(*self.waiting, [b'\r'] | [.., b'r'])
         {
             self.waiting.extend_from_slice(spelled);
@@ -82,7 +88,7 @@ impl Wrap {
             Some(width) => column == width,
             None => self.broken || FULL.contains(&column),
         };
-        if !full || !column.is_multiple_of(4) {
+        if !full {
             return false;
         }
         *self = Self {
@@ -161,10 +167,10 @@ impl<'a, I: Iterator<Item = &'a u8>> Back<I> {
     }
 }
 
-/// Lines as OpenSSL and PEM (64), MIME (76), Ruby (60) and OpenPGP's older ones (72) fill them.
-const FULL: [usize; 4] = [60, 64, 72, 76];
+/// Lines as OpenSSL and PEM (64), MIME (76), Ruby (60), OpenSSH (70) and OpenPGP's older ones (72) fill them.
+const FULL: [usize; 5] = [60, 64, 70, 72, 76];
 /// Longer lines are not those of a text in lines.
-const LONGEST: usize = 96;
+const LONGEST: usize = 160;
 /// How much of what went is looked at: two lines and what stands between them.
 pub(super) const BEHIND: usize = 2 * LONGEST + 8;
 
@@ -176,7 +182,7 @@ mod tests {
     fn goes_on(before: &str, text: &str) -> bool {
         let mut wrap = Wrap::after(&[], before.as_bytes());
         wrap.passed(text.as_bytes());
-        wrap.goes_on_over(b'\n', b"\n")
+        wrap.goes_on_over(b'\n', b"\n", false)
     }
 
     #[test]
@@ -208,9 +214,9 @@ mod tests {
     fn an_empty_line_ends_a_text() {
         let mut wrap = Wrap::after(&[], b"");
         wrap.passed("A".repeat(64).as_bytes());
-        assert!(wrap.goes_on_over(b'\r', b"\r"));
-        assert!(wrap.goes_on_over(b'\n', b"\n"));
+        assert!(wrap.goes_on_over(b'\r', b"\r", false));
+        assert!(wrap.goes_on_over(b'\n', b"\n", false));
         assert_eq!(wrap.waiting, b"\r\n");
-        assert!(!wrap.goes_on_over(b'\n', b"\n"));
+        assert!(!wrap.goes_on_over(b'\n', b"\n", false));
     }
 }

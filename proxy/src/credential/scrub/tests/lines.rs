@@ -90,3 +90,38 @@ fn full_lines_go_on_and_what_ends_a_text_stays() {
         }
     }
 }
+
+/// A sentinel of its value's length moves nothing, and what the next letter has of the value is no part of the answer.
+#[test]
+fn where_a_line_breaks_within_a_value_nothing_of_it_is_shown_and_nothing_moves() {
+    const LIKE: &str = "ghp_ffffffffffffffffffff";
+    assert_eq!(LIKE.len(), VALUE.len());
+    let scrub = scrub_of(&[(VALUE, LIKE)]);
+    for offset in 0..12 {
+        let before = "x".repeat(offset);
+        let behind = " and other words".repeat(6);
+        let plain = format!("{before}{VALUE}{behind}");
+        let expected = plain.replace(VALUE, LIKE);
+        for width in [20, 37, 50, 57, 61, 64, 70, 76, 78, 100, 120] {
+            let lines = |text: &str| {
+                let encoded = general_purpose::STANDARD.encode(text);
+                let lines = encoded.as_bytes().chunks(width);
+                let lines: Vec<_> = lines.map(|line| String::from_utf8_lossy(line)).collect();
+                lines.join("\n") + "\n"
+            };
+            let got = through_text(&scrub, &[lines(&plain).as_bytes()]);
+            // Line breaks within the value went with it; each behind it is where it was.
+            let text = got.replace('\n', "");
+            assert_eq!(
+                text,
+                general_purpose::STANDARD.encode(&expected),
+                "{offset} {width}"
+            );
+            let (behind, whole) = (got.rsplit('\n'), lines(&expected));
+            let same = behind
+                .zip(whole.rsplit('\n'))
+                .take_while(|(one, other)| one == other);
+            assert!(same.count() > 4000 / width / 50, "{offset} {width}: {got}");
+        }
+    }
+}
