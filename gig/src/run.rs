@@ -160,7 +160,8 @@ async fn guard(
             },
             received = signals.next() => {
                 signalled |= received.is_ending();
-                job::obey(received, running, terminal.as_mut());
+                let left = deadline.map(|deadline| deadline - Instant::now());
+                job::obey(received, running, (terminal.as_mut(), left));
             }
             () = at(deadline) => {
                 if asked_to_end {

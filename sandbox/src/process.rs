@@ -213,12 +213,7 @@ impl Running {
     /// Sends a signal to the program; SIGSTOP and SIGCONT to what is in its process group with it, as a shell does to
     /// a job.
     pub fn signal(&mut self, signal: Signal) {
-        if signal == Signal::STOP {
-            self.job.held = true;
-        } else if signal == Signal::CONT {
-            self.job.held = false;
-            self.job.continued = self.job.continued.wrapping_add(1);
-        }
+        self.job.told(signal);
         if let Ok(number) = u8::try_from(signal.as_raw()) {
             // A sandbox that has ended has nobody to tell.
             drop(handshake::tell(&self.control, &[SIGNAL, number]));
@@ -326,6 +321,15 @@ impl Running {
 }
 
 impl Job {
+    fn told(&mut self, signal: Signal) {
+        if signal == Signal::STOP {
+            self.held = true;
+        } else if signal == Signal::CONT {
+            self.held = false;
+            self.continued = self.continued.wrapping_add(1);
+        }
+    }
+
     /// The signal, unless the program was told to stop, or to go on, since.
     fn stopped(self, number: u8, continued: u8) -> Option<Signal> {
         let news = !self.held && self.continued == continued;
@@ -428,5 +432,25 @@ fn complaints(pipe: &OwnedFd) -> String {
         "it gave no reason".to_owned()
     } else {
         said.replace('\n', "; ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The program may have been told meanwhile what its end of the socket does not know yet.
+    #[test]
+    fn what_is_told_of_a_stop_before_the_program_went_on_is_no_news() {
+        let stop = u8::try_from(Signal::TSTP.as_raw()).unwrap();
+        let mut job = Job::default();
+        assert_eq!(job.stopped(stop, 0), Some(Signal::TSTP));
+        job.told(Signal::STOP);
+        assert_eq!(job.stopped(stop, 0), None);
+        job.told(Signal::CONT);
+        assert_eq!(job.stopped(stop, 0), None);
+        assert_eq!(job.stopped(stop, 1), Some(Signal::TSTP));
+        job.told(Signal::TERM);
+        assert_eq!(job.stopped(stop, 1), Some(Signal::TSTP));
     }
 }

@@ -1,8 +1,8 @@
 //! gig as a job of a shell: a program that stops at its terminal takes gig along, as if it sat there without it.
 
-use std::fs;
+use std::{fs, time::Duration};
 
-use gig_sandbox::Running;
+use gig_sandbox::{Running, wake_after};
 use rustix::process::{Signal, kill_current_process_group};
 
 use super::{
@@ -22,8 +22,13 @@ pub(super) fn stop_with(running: &mut Running, signals: &Signals, by: Signal) {
     }
 }
 
-/// Does with a signal what it is for.
-pub(super) fn obey(received: Received, running: &mut Running, terminal: Option<&mut Terminal>) {
+/// Does with a signal what it is for. A stop lasts no longer than what is `left` of the time that the run may take:
+/// what else runs inside must not have more of it for that.
+pub(super) fn obey(
+    received: Received,
+    running: &mut Running,
+    (terminal, left): (Option<&mut Terminal>, Option<Duration>),
+) {
     match (received, terminal) {
         (Received::Window, Some(terminal)) => terminal.copy_window_size(),
         (Received::Window, None) | (Received::Nothing, _) => {}
@@ -45,7 +50,11 @@ pub(super) fn obey(received: Received, running: &mut Running, terminal: Option<&
             if let Some(terminal) = &mut terminal {
                 terminal.suspend();
             }
+            let waking = left.map(wake_after).transpose();
             signals::stop_self();
+            if let Err(error) = waking {
+                tracing::warn!(%error, "a stopped run could not be ended in time");
+            }
             if let Some(terminal) = &mut terminal {
                 terminal.resume();
             }
