@@ -139,18 +139,6 @@ fn gig_is_a_job_that_a_shell_stops_and_brings_back() {
     );
 }
 
-/// Says what key it got and how large its screen is, until `q`. It waits for keys a moment at a time: one that waits
-/// for ever may miss the signal right before.
-pub(crate) const CURSES: &str = "import curses\n\
-        def main(w):\n\
-        \x20row, key = 0, 'none'\n\
-        \x20w.timeout(50)\n\
-        \x20while key != 'q':\n\
-        \x20 if key: w.addstr(row, 0, '%s at %d %d' % ((key,) + w.getmaxyx())); w.refresh(); row += 1\n\
-        \x20 try: key = w.getkey()\n\
-        \x20 except curses.error: key = ''\n\
-        curses.wrapper(main)";
-
 /// The whole screen is the program's: its other page, keys of several octets, sizes, and back.
 #[test]
 fn full_screen_programs_work() {
@@ -169,6 +157,16 @@ fn full_screen_programs_work() {
         ],
         &["sh", "-c", "seq -f 'line %g' 200 | less"],
     );
+    // It waits for keys a moment at a time: one that waits for ever may miss the signal right before.
+    let curses = "import curses\n\
+        def main(w):\n\
+        \x20row, key = 0, 'none'\n\
+        \x20w.timeout(50)\n\
+        \x20while key != 'q':\n\
+        \x20 if key: w.addstr(row, 0, '%s at %d %d' % ((key,) + w.getmaxyx())); w.refresh(); row += 1\n\
+        \x20 try: key = w.getkey()\n\
+        \x20 except curses.error: key = ''\n\
+        curses.wrapper(main)";
     at_a_terminal(
         &[
             "expect:none at 24 80",
@@ -180,7 +178,7 @@ fn full_screen_programs_work() {
             "status:0",
             "cooked",
         ],
-        &["python3", "-c", CURSES],
+        &["python3", "-c", curses],
     );
 }
 
