@@ -8,6 +8,7 @@ mod copy;
 mod drawn;
 mod elsewhere;
 mod environment;
+mod job;
 pub(crate) mod policy;
 mod record;
 mod relay;
@@ -24,7 +25,7 @@ use std::{path::Path, time::Duration};
 
 use anyhow::Context;
 use gig_netns::Readers;
-use gig_sandbox::Running;
+use gig_sandbox::{Running, Turn};
 use rustix::process::{Resource, Signal, getrlimit};
 use tokio::time::{Instant, sleep_until};
 
@@ -135,7 +136,7 @@ struct Ended {
     deadline: Option<Instant>,
 }
 
-/// Forwards signals, keeps the window size and the time limit, until the last process is dead.
+/// Forwards signals, stops with the program, keeps the window size and the time limit, until the last process is dead.
 async fn guard(
     running: &mut Running,
     signals: &mut Signals,
@@ -153,39 +154,15 @@ async fn guard(
     let (mut asked_to_end, mut signalled) = (false, false);
     let status = loop {
         tokio::select! {
-            status = running.wait() => break status.context("lost sight of the program")?,
-            event = signals.next() => match event {
-                signals::Received::Window => {
-                    if let Some(terminal) = &terminal {
-                        terminal.copy_window_size();
-                    }
-                }
-                signals::Received::Nothing => {}
-                signals::Received::Forward(signal) => {
-                    signalled |= signals::is_ending(signal);
-                    if let Some(terminal) = &mut terminal {
-                        if signal == Signal::CONT {
-                            // Stopped by a signal that nobody hears of.
-                            terminal.resume();
-                        } else if terminal.interrupt(signal) {
-                            continue;
-                        }
-                    }
-                    running.signal(signal);
-                }
-                signals::Received::Stop => {
-                    // A program alone in its session ignores the polite SIGTSTP (POSIX: an orphaned
-                    // process group), and would run on while its way out stands still.
-                    running.signal(Signal::STOP);
-                    if let Some(terminal) = &mut terminal {
-                        terminal.suspend();
-                    }
-                    signals::stop_self();
-                    if let Some(terminal) = &mut terminal {
-                        terminal.resume();
-                    }
-                }
+            turn = running.turn() => match turn.context("lost sight of the program")? {
+                Turn::Ended(status) => break status,
+                Turn::Stopped(by) => job::stop_with(running, signals, by),
             },
+            received = signals.next() => {
+                signalled |= received.is_ending();
+                let left = deadline.map(|deadline| deadline - Instant::now());
+                job::obey(received, running, (terminal.as_mut(), left));
+            }
             () = at(deadline) => {
                 if asked_to_end {
                     running.kill();

@@ -41,6 +41,6 @@ pub use layers::landlock::landlock_abi;
 pub use layers::seccomp::CompileFilterError;
 pub use layers::streams::RefuseStreamError;
 pub use layers::user::suitable_ids;
-pub use process::{ExitStatus, Network, Prepared, Running, prepare};
+pub use process::{ExitStatus, Network, Prepared, Running, Turn, prepare};
 pub use spec::{Bind, BindMode, CpuShare, Kept, ResourceLimits, Root, SeccompProfile, Spec, Stdio};
-pub use sys::{MODES_CHANGED, readable, signal_foreground, tell_of_modes};
+pub use sys::{MODES_CHANGED, Waking, readable, signal_foreground, tell_of_modes, wake_after};

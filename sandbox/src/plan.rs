@@ -210,7 +210,8 @@ fn namespaces(ids: IdMode, id_map: Option<(RawFd, RawFd)>) -> Vec<OsString> {
         etc::NAME,
         // The bootstrap is process 1: no helper with the program's ids and
         // without its filter stays behind in the sandbox. Its session is the
-        // hub's, which has no terminal; the program makes one of its own.
+        // hub's, which has no terminal; the program makes one of its own, or this one where
+        // there is a terminal.
         "--as-pid-1",
         "--die-with-parent",
         "--cap-drop",

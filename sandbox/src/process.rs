@@ -13,7 +13,7 @@ use gig_netns::{Child, Hub, Lease};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use crate::bootstrap::orders::{ENDED, FAILED, GO, HELLO, SIGNAL};
+use crate::bootstrap::orders::{ENDED, FAILED, GO, HELLO, SIGNAL, STOPPED};
 use crate::design::{Design, Place};
 use crate::error::{StartSandboxError, WaitError};
 use crate::handshake;
@@ -67,11 +67,30 @@ pub struct Running {
     control: OwnedFd,
     program: Pid,
     program_pidfd: OwnedFd,
+    job: Job,
     ended: Option<ExitStatus>,
     out_of_memory: bool,
     uncovered: Option<PathBuf>,
     group: Option<cgroup::Group>,
     watch: Option<Watch>,
+}
+
+/// What becomes of a running program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    /// It has a terminal and was stopped there by this signal, and not by [`Running::signal`]: a key, a read in the
+    /// background, its own wish. It stays so until it is sent SIGCONT.
+    Stopped(Signal),
+    /// It ended, and the sandbox is gone.
+    Ended(ExitStatus),
+}
+
+/// How often the program was told to go on, modulo 256, and whether it was told to stop since: who stopped before may
+/// be heard of after.
+#[derive(Debug, Clone, Copy, Default)]
+struct Job {
+    continued: u8,
+    held: bool,
 }
 
 /// How a program ended.
@@ -180,6 +199,7 @@ impl Prepared {
             control: self.sockets.control,
             program: self.program,
             program_pidfd: self.program_pidfd,
+            job: Job::default(),
             ended: None,
             out_of_memory: false,
             uncovered: None,
@@ -190,8 +210,10 @@ impl Prepared {
 }
 
 impl Running {
-    /// Sends a signal to the program.
-    pub fn signal(&self, signal: Signal) {
+    /// Sends a signal to the program; SIGSTOP and SIGCONT to what is in its process group with it, as a shell does to
+    /// a job.
+    pub fn signal(&mut self, signal: Signal) {
+        self.job.told(signal);
         if let Ok(number) = u8::try_from(signal.as_raw()) {
             // A sandbox that has ended has nobody to tell.
             drop(handshake::tell(&self.control, &[SIGNAL, number]));
@@ -232,13 +254,40 @@ impl Running {
     /// # Errors
     /// If the sandbox cannot be waited for or the hub was lost.
     pub async fn wait(&mut self) -> Result<ExitStatus, WaitError> {
-        if self.ended.is_none() {
-            self.ended_or_uncovered().await?;
-            let message = handshake::hear(&self.control).map_err(WaitError::Wait)?;
-            if let [ENDED, a, b, c, d] = message.bytes.as_slice() {
-                self.ended = Some(ExitStatus::from_raw(i32::from_le_bytes([*a, *b, *c, *d])));
+        loop {
+            if let Turn::Ended(status) = self.turn().await? {
+                return Ok(status);
             }
         }
+    }
+
+    /// Waits until the program stops, or has ended and the sandbox is gone. Dropping the future is safe; waiting again
+    /// goes on.
+    ///
+    /// # Errors
+    /// If the sandbox cannot be waited for or the hub was lost.
+    pub async fn turn(&mut self) -> Result<Turn, WaitError> {
+        while self.ended.is_none() {
+            self.ended_or_uncovered().await?;
+            let message = handshake::hear(&self.control).map_err(WaitError::Wait)?;
+            match message.bytes.as_slice() {
+                [ENDED, a, b, c, d] => {
+                    self.ended = Some(ExitStatus::from_raw(i32::from_le_bytes([*a, *b, *c, *d])));
+                }
+                [STOPPED, number, continued] => {
+                    if let Some(signal) = self.job.stopped(*number, *continued) {
+                        return Ok(Turn::Stopped(signal));
+                    }
+                }
+                // Gone without a word.
+                _ => break,
+            }
+        }
+        self.gone().await.map(Turn::Ended)
+    }
+
+    /// Waits for the sandbox to be gone.
+    async fn gone(&mut self) -> Result<ExitStatus, WaitError> {
         readable(&self.child.exit).await?;
         let mut status = [0_u8; 4];
         let count = rustix::io::read(&self.child.exit, &mut status)
@@ -251,7 +300,7 @@ impl Running {
             .ok_or(WaitError::Lost)
     }
 
-    /// Waits for the first process's word, and ends everything when a cover comes away before.
+    /// Waits for a word of the first process's, and ends everything when a cover comes away before.
     async fn ended_or_uncovered(&mut self) -> Result<(), WaitError> {
         let Some(watch) = &self.watch else {
             return readable(&self.control).await;
@@ -268,6 +317,24 @@ impl Running {
             }
             ended = readable(&self.control) => ended,
         }
+    }
+}
+
+impl Job {
+    fn told(&mut self, signal: Signal) {
+        if signal == Signal::STOP {
+            self.held = true;
+        } else if signal == Signal::CONT {
+            self.held = false;
+            self.continued = self.continued.wrapping_add(1);
+        }
+    }
+
+    /// The signal, unless the program was told to stop, or to go on, since.
+    fn stopped(self, number: u8, continued: u8) -> Option<Signal> {
+        let news = !self.held && self.continued == continued;
+        news.then(|| Signal::from_named_raw(number.into()))
+            .flatten()
     }
 }
 
@@ -365,5 +432,25 @@ fn complaints(pipe: &OwnedFd) -> String {
         "it gave no reason".to_owned()
     } else {
         said.replace('\n', "; ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The program may have been told meanwhile what its end of the socket does not know yet.
+    #[test]
+    fn what_is_told_of_a_stop_before_the_program_went_on_is_no_news() {
+        let stop = u8::try_from(Signal::TSTP.as_raw()).unwrap();
+        let mut job = Job::default();
+        assert_eq!(job.stopped(stop, 0), Some(Signal::TSTP));
+        job.told(Signal::STOP);
+        assert_eq!(job.stopped(stop, 0), None);
+        job.told(Signal::CONT);
+        assert_eq!(job.stopped(stop, 0), None);
+        assert_eq!(job.stopped(stop, 1), Some(Signal::TSTP));
+        job.told(Signal::TERM);
+        assert_eq!(job.stopped(stop, 1), Some(Signal::TSTP));
     }
 }

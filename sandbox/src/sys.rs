@@ -7,6 +7,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use std::time::Duration;
 
 use rustix::process::Signal;
 use tokio::io::Interest;
@@ -123,6 +124,47 @@ pub fn signal_foreground(controller: impl AsFd, signal: Signal) -> io::Result<()
     let fd = controller.as_fd().as_raw_fd();
     // SAFETY: TIOCSIG takes its number by value.
     answered(unsafe { libc::ioctl(fd, libc::TIOCSIG, signal.as_raw()) })
+}
+
+/// Continues this process after some time if it is stopped then. Dropping it disarms it.
+#[derive(Debug)]
+pub struct Waking(libc::timer_t);
+
+/// Sends this process SIGCONT once, after that time (timer_create(2)): nothing else reaches one that is stopped.
+///
+/// # Errors
+/// When no timer is to be had.
+pub fn wake_after(time: Duration) -> io::Result<Waking> {
+    // SAFETY: all zeroes is a valid value: integers, and a union of integers and pointers.
+    let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
+    event.sigev_notify = libc::SIGEV_SIGNAL;
+    event.sigev_signo = libc::SIGCONT;
+    let mut timer = std::ptr::null_mut();
+    // SAFETY: the event is valid for a read, the timer's place for a write.
+    answered(unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer) })?;
+    let waking = Waking(timer);
+    let zero = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let once = libc::itimerspec {
+        it_interval: zero,
+        it_value: libc::timespec {
+            tv_sec: time.as_secs().try_into().unwrap_or(libc::time_t::MAX),
+            // Nothing at all would disarm it.
+            tv_nsec: libc::c_long::from(time.subsec_nanos().max(1).cast_signed()),
+        },
+    };
+    // SAFETY: the timer is there until it is dropped; the times are valid for a read, and null asks for no old ones.
+    answered(unsafe { libc::timer_settime(waking.0, 0, &raw const once, std::ptr::null_mut()) })?;
+    Ok(waking)
+}
+
+impl Drop for Waking {
+    fn drop(&mut self) {
+        // SAFETY: made by timer_create, and deleted once.
+        unsafe { libc::timer_delete(self.0) };
+    }
 }
 
 fn answered(outcome: libc::c_int) -> io::Result<()> {

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use gig_tests::lab::Lab;
+use gig_tests::lab::{Lab, Subject};
 use rustix::process::Signal;
 
 use crate::terminal::{quoted, typed};
@@ -16,7 +16,12 @@ const READS: &str = "echo rea\"\"dy; while read -r line; do echo got-$line; done
 /// Types at an interactive shell, in which `GIG` is a run of gig's with `script`.
 fn at_a_shell(steps: &[&str], script: &str) {
     let lab = Lab::new();
-    let gig = quoted(&lab.gig().env("TERM", "xterm").command(["sh", "-c", script]));
+    at_a_shell_in(&lab, lab.gig(), steps, &["sh", "-c", script]);
+}
+
+/// The same with a program.
+pub(crate) fn at_a_shell_in(lab: &Lab, gig: Subject<'_>, steps: &[&str], program: &[&str]) {
+    let gig = quoted(&gig.env("TERM", "xterm").command(program));
     let file = lab.file("gig.sh", &format!("exec {gig}\n"));
     let run = format!("sh {}", file.display());
     let steps: Vec<_> = steps.iter().map(|step| step.replace("GIG", &run)).collect();

@@ -14,6 +14,7 @@ mod record;
 mod served;
 mod several;
 mod signals;
+mod stopped;
 mod streams;
 mod suggestion;
 mod terminal;

@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use gig_tests::lab::{Lab, fixture};
 
-fn at_a_terminal(steps: &[&str], program: &[&str]) {
+pub(crate) fn at_a_terminal(steps: &[&str], program: &[&str]) {
     let lab = Lab::new();
     typed(steps, &lab.gig().env("TERM", "xterm").command(program));
 }

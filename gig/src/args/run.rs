@@ -97,7 +97,7 @@ pub(crate) struct RunArgs {
     /// Most data in /tmp
     #[arg(long, value_name = "SIZE", value_parser = value::size)]
     pub(crate) tmp_size: Option<u64>,
-    /// End the program after this time: SIGTERM, ten seconds later SIGKILL
+    /// End the program after this time, also while it is stopped: SIGTERM, ten seconds later SIGKILL
     #[arg(long, value_name = "DURATION", value_parser = value::duration)]
     pub(crate) timeout: Option<Duration>,
     /// Let denied destinations pass, recorded as would_deny; private ranges stay closed

@@ -2,6 +2,7 @@
 
 use std::{ops::ControlFlow, os::fd::BorrowedFd};
 
+use parking_lot::Mutex;
 use rustix::{
     event::{PollFd, PollFlags, poll},
     io::{Errno, read, write},
@@ -25,6 +26,26 @@ pub(super) fn each(
             Err(error) if goes_on(error, from, PollFlags::IN) => {}
             Err(_) => return,
         }
+    }
+}
+
+/// The same, with `turn` held while something that was read is not yet taken. Nobody else reads there.
+pub(super) fn each_within(
+    from: BorrowedFd<'_>,
+    buffer: &mut [u8],
+    turn: &Mutex<()>,
+    mut take: impl FnMut(&[u8]) -> ControlFlow<()>,
+) {
+    let mut ended = false;
+    while !ended && goes_on(Errno::AGAIN, from, PollFlags::IN) {
+        let _turn = turn.lock();
+        // What is there is read, and nothing is waited for.
+        ended = true;
+        let once = |octets: &[u8]| {
+            ended = take(octets).is_break();
+            ControlFlow::Break(())
+        };
+        each(from, &mut *buffer, once);
     }
 }
 

@@ -26,6 +26,7 @@ pub(crate) enum Received {
 #[derive(Debug)]
 pub(crate) struct Signals {
     arrived: mpsc::Receiver<Received>,
+    heeds_stops: bool,
     _listeners: JoinSet<()>,
 }
 
@@ -72,7 +73,7 @@ impl Signals {
             ),
             (SignalKind::from_raw(Signal::TSTP.as_raw()), Received::Stop),
         ] {
-            if ignored >> (kind.as_raw_value() - 1) & 1 == 1 {
+            if is_in(ignored, kind.as_raw_value()) {
                 continue;
             }
             let mut stream = signal(kind).context("cannot listen for signals")?;
@@ -86,8 +87,14 @@ impl Signals {
         }
         Ok(Self {
             arrived,
+            heeds_stops: !is_in(ignored, Signal::TSTP.as_raw()),
             _listeners: listeners,
         })
+    }
+
+    /// Whether gig stops at SIGTSTP.
+    pub(crate) const fn heeds_stops(&self) -> bool {
+        self.heeds_stops
     }
 
     /// The next one. Safe to drop: nothing is lost.
@@ -103,7 +110,7 @@ impl Signals {
     pub(crate) async fn ending(&mut self) {
         loop {
             match self.next().await {
-                Received::Forward(signal) if is_ending(signal) => return,
+                received if received.is_ending() => return,
                 Received::Stop => stop_self(),
                 Received::Forward(_) | Received::Window | Received::Nothing => {}
             }
@@ -111,12 +118,14 @@ impl Signals {
     }
 }
 
-/// Whether who sends it wants an end.
-pub(crate) const fn is_ending(signal: Signal) -> bool {
-    matches!(
-        signal,
-        Signal::TERM | Signal::INT | Signal::HUP | Signal::QUIT
-    )
+impl Received {
+    /// Whether who sends it wants an end.
+    pub(crate) const fn is_ending(self) -> bool {
+        matches!(
+            self,
+            Self::Forward(Signal::TERM | Signal::INT | Signal::HUP | Signal::QUIT)
+        )
+    }
 }
 
 /// Signals that are ignored now, as the kernel's bit mask of them (proc_pid_status(5)); who cannot tell
@@ -127,6 +136,10 @@ fn ignored() -> u64 {
     let mask = lines.find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
         .unwrap_or(0)
+}
+
+const fn is_in(mask: u64, signal: i32) -> bool {
+    mask >> (signal - 1) & 1 == 1
 }
 
 /// Stops gig itself, as SIGTSTP would have; returns when it is continued.

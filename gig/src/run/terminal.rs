@@ -196,13 +196,16 @@ impl Terminal {
         key && !self.keyboard.is_alone() && signal_foreground(&self.controller, signal).is_ok()
     }
 
-    /// Gives the person's terminal back while gig is stopped.
+    /// Gives the person's terminal back while gig is stopped, with what the program wrote until now on it.
     pub(crate) fn suspend(&mut self) {
+        self.keyboard.catch_up();
         self.keyboard.give_back(keyboard::Until::Resumed);
     }
 
     /// Takes it again, if gig is in the foreground. A terminal that hung up has no settings to be changed.
     pub(crate) fn resume(&mut self) {
+        // Nothing told gig of a change meanwhile.
+        self.copy_window_size();
         if let Err(error) = self.keyboard.take() {
             tracing::debug!(%error, "the terminal is not taken again");
         }

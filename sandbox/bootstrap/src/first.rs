@@ -1,17 +1,15 @@
 //! The first process of the sandbox: what the kernel calls init.
 //!
-//! It holds one descriptor, the control socket. When that closes, for whatever
+//! It holds the control socket and, where the program has a terminal, that. When the socket closes, for whatever
 //! reason, it ends, and the kernel kills everything in the sandbox with it.
 
-use crate::orders::{CONTROL_FD, ENDED, HELLO, Orders, SIGNAL};
+use crate::orders::{CONTROL_FD, ENDED, HELLO, Orders, SIGNAL, STOPPED};
+use crate::terminal::TERMINAL_FD;
 use crate::{CANNOT_START, confine, sys};
 
 /// Ends when the program ends, or when nobody holds the other end any more.
-pub fn run(orders: &Orders, program: i32) -> ! {
-    // Standard streams belong to the program alone: a closed one must show.
-    let ready = sys::close_range(0, 2)
-        .and_then(|()| sys::close_range(CONTROL_FD + 1, u32::MAX))
-        .is_ok()
+pub fn run(orders: &Orders, program: i32, terminal: Option<i32>) -> ! {
+    let ready = keep_only(terminal).is_ok()
         && confine::privileges(orders).is_ok()
         && sys::send(CONTROL_FD, &[HELLO]).is_ok();
     let Some(signals) = ready.then(sys::child_signals).and_then(Result::ok) else {
@@ -20,6 +18,13 @@ pub fn run(orders: &Orders, program: i32) -> ! {
     if confine::filters(orders).is_err() {
         sys::exit(CANNOT_START);
     }
+    let mut program = Program {
+        id: program,
+        terminal: terminal.is_some(),
+        held: false,
+        stopped: false,
+        continued: 0,
+    };
     loop {
         let Ok((told, child)) = sys::wait_for(CONTROL_FD, signals) else {
             sys::exit(CANNOT_START);
@@ -27,16 +32,78 @@ pub fn run(orders: &Orders, program: i32) -> ! {
         if child {
             sys::drain(signals);
             while let Some((pid, status)) = sys::reap() {
-                if pid == program {
+                if pid != program.id {
+                    continue;
+                }
+                if libc::WIFSTOPPED(status) {
+                    program.has_stopped(libc::WSTOPSIG(status));
+                } else {
                     end(status);
                 }
             }
         }
         if told {
             match sys::receive(CONTROL_FD).as_deref() {
-                Ok([SIGNAL, number]) => sys::kill(program, i32::from(*number)),
+                Ok([SIGNAL, number]) => program.signal(i32::from(*number)),
                 _ => sys::exit(128 + libc::SIGKILL),
             }
+        }
+    }
+}
+
+/// Standard streams belong to the program alone: a closed one must show.
+fn keep_only(terminal: Option<i32>) -> sys::Result<()> {
+    sys::close_range(0, 2)?;
+    let mut last = CONTROL_FD;
+    if let Some(terminal) = terminal {
+        sys::duplicate(terminal, TERMINAL_FD)?;
+        last = TERMINAL_FD;
+    }
+    sys::close_range(last + 1, u32::MAX)
+}
+
+/// What the first process knows of the program.
+struct Program {
+    id: i32,
+    /// It has one.
+    terminal: bool,
+    /// It was told to stop.
+    held: bool,
+    /// It stopped for another reason.
+    stopped: bool,
+    /// How often it was told to continue.
+    continued: u8,
+}
+
+impl Program {
+    /// Tells of it, where somebody sits at a terminal and would wait for ever; not if it was told to.
+    fn has_stopped(&mut self, signal: i32) {
+        if self.held || !self.terminal {
+            return;
+        }
+        self.stopped = true;
+        if let Ok(signal) = u8::try_from(signal) {
+            // Where there is no room, the same was told often enough.
+            let _ = sys::send_at_once(CONTROL_FD, &[STOPPED, signal, self.continued]);
+        }
+    }
+
+    fn signal(&mut self, number: i32) {
+        match number {
+            libc::SIGSTOP => self.held = true,
+            libc::SIGCONT => {
+                self.held = false;
+                self.continued = self.continued.wrapping_add(1);
+                if std::mem::take(&mut self.stopped) {
+                    // As a shell's `fg` does: it may have stopped because it was not in the foreground.
+                    let _ = sys::give_terminal(TERMINAL_FD, self.id);
+                }
+            }
+            _ => return sys::kill(self.id, number),
+        }
+        // What it started stops and goes on with it, as in a shell's job.
+        if sys::kill_group(self.id, number).is_err() {
+            sys::kill(self.id, number);
         }
     }
 }

@@ -18,6 +18,7 @@ mod network;
 mod orders;
 mod program;
 mod sys;
+mod terminal;
 
 use std::ffi::CStr;
 
@@ -60,12 +61,14 @@ fn become_first() -> ! {
     if masks::cover(&orders.masks).is_err() {
         sys::exit(CANNOT_START);
     }
+    // One that cannot be had is for the program's process to tell, which has words.
+    let terminal = orders.controlling_terminal.then(terminal::lead);
     match sys::fork() {
         Ok(None) => {
             sys::close(CONTROL_FD);
-            program::run(&orders)
+            program::run(&orders, terminal)
         }
-        Ok(Some(pid)) => first::run(&orders, pid),
+        Ok(Some(pid)) => first::run(&orders, pid, terminal.and_then(Result::ok)),
         Err(_) => sys::exit(CANNOT_START),
     }
 }

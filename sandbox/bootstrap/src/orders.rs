@@ -26,6 +26,9 @@ pub(crate) const GO: u8 = b'G';
 pub(crate) const FAILED: u8 = b'E';
 /// To the first process: a signal number for the program.
 pub(crate) const SIGNAL: u8 = b'S';
+/// From the first process, where the program has a terminal: it stopped, and not because it was told to; the signal's
+/// number, and how often it has been told to continue, modulo 256.
+pub(crate) const STOPPED: u8 = b'Z';
 /// From the first process: the program's wait status, little-endian.
 pub(crate) const ENDED: u8 = b'X';
 
@@ -39,7 +42,7 @@ pub(crate) struct Orders {
     pub(crate) network: NetworkCheck,
     /// Whether the process starts as id 0 and must become [`PROGRAM_ID`].
     pub(crate) set_ids: bool,
-    /// Whether standard input becomes the controlling terminal.
+    /// Whether the first of the standard streams that is a terminal becomes the controlling one.
     pub(crate) controlling_terminal: bool,
     /// Permissions that new files are not given (umask(2)).
     pub(crate) file_mask: u32,

@@ -4,7 +4,7 @@ use std::ffi::CString;
 
 use crate::orders::{FAILED, GO, HELLO, Orders, PROGRAM_FD, PROGRAM_ID, STDIO_FD};
 use crate::sys::{self, Errno};
-use crate::{CANNOT_START, confine, network};
+use crate::{CANNOT_START, confine, network, terminal};
 
 /// Exit code of a program that is there but cannot be executed.
 const NOT_EXECUTABLE: i32 = 126;
@@ -21,9 +21,12 @@ struct Found {
     script: bool,
 }
 
+/// The terminal that the first process has the session of, if there is to be one.
+type Terminal = Option<sys::Result<i32>>;
+
 /// Becomes the program, or says why not and ends.
-pub fn run(orders: &Orders) -> ! {
-    let (code, words) = match become_program(orders) {
+pub fn run(orders: &Orders, terminal: Terminal) -> ! {
+    let (code, words) = match become_program(orders, terminal) {
         Ok(never) => match never {},
         Err(failure) => failure,
     };
@@ -35,7 +38,10 @@ pub fn run(orders: &Orders) -> ! {
 }
 
 /// Every step, in order.
-fn become_program(orders: &Orders) -> Result<std::convert::Infallible, Failure> {
+fn become_program(
+    orders: &Orders,
+    terminal: Terminal,
+) -> Result<std::convert::Infallible, Failure> {
     sys::send(PROGRAM_FD, &[HELLO]).map_err(step("report"))?;
     match sys::receive(PROGRAM_FD).as_deref() {
         Ok([GO]) => {}
@@ -48,12 +54,14 @@ fn become_program(orders: &Orders) -> Result<std::convert::Infallible, Failure> 
     let found = find(orders)?;
     let args = strings(&orders.args)?;
     let env = strings(&orders.env)?;
-    sys::new_session().map_err(step("make a session"))?;
+    match terminal {
+        Some(terminal) => terminal
+            .and_then(terminal::sit_at)
+            .map_err(step("take its terminal"))?,
+        None => sys::new_session().map_err(step("make a session"))?,
+    }
     for stream in 0..3 {
         sys::duplicate(STDIO_FD + stream, stream).map_err(step("place its standard streams"))?;
-    }
-    if orders.controlling_terminal {
-        take_terminal().map_err(step("take its terminal"))?;
     }
     sys::close_on_exec_from(3).map_err(step("mark its descriptors"))?;
     sys::file_mask(orders.file_mask);
@@ -69,19 +77,6 @@ fn become_program(orders: &Orders) -> Result<std::convert::Infallible, Failure> 
         sys::execute_fd(found.fd, &args, &env)
     };
     Err(not_executed(&found.path, errno))
-}
-
-/// The first of the standard streams that is one: the others may be files and pipes.
-fn take_terminal() -> sys::Result<()> {
-    let mut refused = Errno(libc::ENOTTY);
-    for stream in 0..3 {
-        match sys::take_terminal(stream) {
-            Ok(()) => return Ok(()),
-            Err(Errno(libc::ENOTTY)) => {}
-            Err(errno) => refused = errno,
-        }
-    }
-    Err(refused)
 }
 
 fn step(what: &'static str) -> impl Fn(Errno) -> Failure {

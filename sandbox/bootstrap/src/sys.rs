@@ -6,8 +6,14 @@
 use std::ffi::{CStr, CString};
 
 mod privilege;
+mod session;
+mod signals;
 
 pub use privilege::{become_id, drop_capabilities, drop_capability, mount};
+pub use session::{give_terminal, new_group, new_session, take_terminal};
+pub use signals::{
+    child_signals, drain, heed, ignore, ignore_interruptions, kill, kill_group, reset_signals,
+};
 
 use libc::{c_int, c_long, c_ulong};
 
@@ -64,6 +70,12 @@ pub fn fork() -> Result<Option<c_int>> {
     // SAFETY: single-threaded, so the child may go on as any program.
     let pid = unsafe { libc::fork() };
     check(c_long::from(pid)).map(|_| (pid != 0).then_some(pid))
+}
+
+/// The process's own id.
+pub fn own_id() -> c_int {
+    // SAFETY: touches no memory and cannot fail.
+    unsafe { libc::getpid() }
 }
 
 /// Ends the process at once.
@@ -156,13 +168,22 @@ pub fn duplicate(from: c_int, to: c_int) -> Result<()> {
 
 /// Sends one message whole; a lost peer is no signal.
 pub fn send(socket: c_int, message: &[u8]) -> Result<()> {
+    send_as(socket, message, 0)
+}
+
+/// The same, if there is room for it: who does not listen is not waited for.
+pub fn send_at_once(socket: c_int, message: &[u8]) -> Result<()> {
+    send_as(socket, message, libc::MSG_DONTWAIT)
+}
+
+fn send_as(socket: c_int, message: &[u8], flags: c_int) -> Result<()> {
     // SAFETY: the buffer is valid for a read of its length.
     let sent = unsafe {
         libc::send(
             socket,
             message.as_ptr().cast(),
             message.len(),
-            libc::MSG_NOSIGNAL,
+            flags | libc::MSG_NOSIGNAL,
         )
     };
     done(sent as c_long)
@@ -204,68 +225,12 @@ pub fn wait_for(first: c_int, second: c_int) -> Result<(bool, bool)> {
     }
 }
 
-/// A descriptor that becomes readable when a child ends.
-pub fn child_signals() -> Result<c_int> {
-    let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: the pointer is valid for a write of one set.
-    unsafe { libc::sigemptyset(set.as_mut_ptr()) };
-    // SAFETY: sigemptyset has made it, and it cannot fail.
-    let mut set = unsafe { set.assume_init() };
-    // SAFETY: the set is initialised; the number is a signal.
-    unsafe { libc::sigaddset(&raw mut set, libc::SIGCHLD) };
-    // SAFETY: the set is initialised; a null third argument is allowed.
-    done(c_long::from(unsafe {
-        libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut())
-    }))?;
-    // SAFETY: the set is initialised; -1 asks for a new descriptor.
-    let fd = unsafe { libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) };
-    check(c_long::from(fd)).map(|_| fd)
-}
-
-/// Every signal to its default action, none blocked.
-pub fn reset_signals() {
-    for signal in 1..=64 {
-        // SAFETY: SIG_DFL installs no code; numbers that cannot be set are refused.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
-    }
-    let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: the pointer is valid for a write of one set.
-    unsafe { libc::sigemptyset(set.as_mut_ptr()) };
-    // SAFETY: the set is initialised; a null third argument is allowed.
-    unsafe { libc::sigprocmask(libc::SIG_SETMASK, set.as_ptr(), std::ptr::null_mut()) };
-}
-
-/// Drains a descriptor of [`child_signals`].
-pub fn drain(fd: c_int) {
-    let mut buffer = [0_u8; 1024];
-    // SAFETY: the buffer is valid for a write of its length. Empty is fine.
-    unsafe { libc::read(fd, buffer.as_mut_ptr().cast(), buffer.len()) };
-}
-
-/// A child that has ended, and its wait status.
+/// A child that has ended, or stopped, and its wait status.
 pub fn reap() -> Option<(c_int, c_int)> {
     let mut status = 0;
     // SAFETY: the pointer is valid for a write of one integer.
-    let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) };
+    let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG | libc::WUNTRACED) };
     (pid > 0).then_some((pid, status))
-}
-
-/// Signals one process.
-pub fn kill(pid: c_int, signal: c_int) {
-    // SAFETY: touches no memory. One that has ended is not there to be told.
-    unsafe { libc::kill(pid, signal) };
-}
-
-/// A session of its own.
-pub fn new_session() -> Result<()> {
-    // SAFETY: touches no memory.
-    done(c_long::from(unsafe { libc::setsid() }))
-}
-
-/// Makes a terminal this session's controlling one.
-pub fn take_terminal(fd: c_int) -> Result<()> {
-    // SAFETY: TIOCSCTTY takes an integer.
-    done(c_long::from(unsafe { libc::ioctl(fd, libc::TIOCSCTTY, 0) }))
 }
 
 /// Changes directory.
@@ -399,20 +364,6 @@ pub fn read_some(fd: c_int) -> Result<c_long> {
     let mut buffer = [0_u8; 64];
     // SAFETY: the buffer is valid for a write of its length.
     check(unsafe { libc::read(fd, buffer.as_mut_ptr().cast(), buffer.len()) } as c_long)
-}
-
-/// Lets the signals pass by that a terminal or a service manager sends to all.
-pub fn ignore_interruptions() {
-    for signal in [
-        libc::SIGINT,
-        libc::SIGTERM,
-        libc::SIGHUP,
-        libc::SIGQUIT,
-        libc::SIGTSTP,
-    ] {
-        // SAFETY: SIG_IGN installs no code.
-        unsafe { libc::signal(signal, libc::SIG_IGN) };
-    }
 }
 
 /// Removes an empty directory; a control group counts as one when nothing runs in it.

@@ -57,6 +57,8 @@ pub(super) struct Keyboard {
     readers: OnceLock<(Readers, u64)>,
     /// The program wrote what a terminal may answer.
     questions: AtomicBool,
+    /// Held from when something is taken of what the program wrote until that is shown.
+    showing: Mutex<()>,
     state: Mutex<State>,
 }
 
@@ -110,6 +112,7 @@ impl Keyboard {
             is_own,
             readers: OnceLock::new(),
             questions: AtomicBool::new(false),
+            showing: Mutex::new(()),
             state: Mutex::new(State {
                 // Until the program runs.
                 away: Some(Until::Resumed),
@@ -180,7 +183,7 @@ impl Keyboard {
     pub(super) fn show(&self, from: BorrowedFd<'_>, to: BorrowedFd<'_>) {
         let mut gone = false;
         let mut buffer = [0_u8; copy::COPY_BUFFER];
-        copy::each(from, &mut buffer, |octets| {
+        copy::each_within(from, &mut buffer, &self.showing, |octets| {
             let written = match octets {
                 _ if self.alone => octets,
                 [0, written @ ..] => written,
@@ -199,6 +202,22 @@ impl Keyboard {
             gone = gone || copy::write_all(to, written).is_err();
             ControlFlow::Continue(())
         });
+    }
+
+    /// Waits until what the program has written is shown. Not for ever: others inside may go on writing, and a person's
+    /// terminal can be held (Ctrl-S).
+    pub(super) fn catch_up(&self) {
+        for _ in 0..CATCH_UPS {
+            if let Some(_showing) = self.showing.try_lock_for(CATCH_UP)
+                && !matches!(
+                    is_readable(self.controller.as_fd(), Some(Duration::ZERO)),
+                    Ok(true)
+                )
+            {
+                return;
+            }
+            std::thread::sleep(CATCH_UP);
+        }
     }
 
     /// Gives the program what is typed, until nothing is any more.
@@ -372,22 +391,27 @@ impl Keyboard {
 
     /// Waits for something typed.
     fn is_typed_at(&self, patience: Option<Duration>) -> rustix::io::Result<bool> {
-        let patience = patience.map(|time| Timespec {
-            tv_sec: time.as_secs().cast_signed(),
-            tv_nsec: time.subsec_nanos().into(),
-        });
-        let mut wait = [PollFd::new(&self.keys, PollFlags::IN)];
-        match poll(&mut wait, patience.as_ref()) {
-            Err(Errno::INTR) => return Ok(false),
-            outcome => outcome?,
-        };
-        let [typed] = &wait;
-        let events = typed.revents();
-        if events.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
-            return Err(Errno::IO);
-        }
-        Ok(events.contains(PollFlags::IN))
+        is_readable(self.keys.as_fd(), patience)
     }
+}
+
+/// Waits for something to read.
+fn is_readable(at: BorrowedFd<'_>, patience: Option<Duration>) -> rustix::io::Result<bool> {
+    let patience = patience.map(|time| Timespec {
+        tv_sec: time.as_secs().cast_signed(),
+        tv_nsec: time.subsec_nanos().into(),
+    });
+    let mut wait = [PollFd::new(&at, PollFlags::IN)];
+    match poll(&mut wait, patience.as_ref()) {
+        Err(Errno::INTR) => return Ok(false),
+        outcome => outcome?,
+    };
+    let [readable] = &wait;
+    let events = readable.revents();
+    if events.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
+        return Err(Errno::IO);
+    }
+    Ok(events.contains(PollFlags::IN))
 }
 
 /// The same terminal, opened once more, where it can be: a read that another reader was faster for must not wait, and
@@ -413,6 +437,9 @@ const AWAY: Duration = Duration::from_millis(200);
 const ANOTHERS: Duration = Duration::from_millis(100);
 /// Longer than it takes who already waits in read(2) to have what was typed, too short to be noticed.
 const FIRST_REFUSAL: Duration = Duration::from_millis(30);
+/// How often, and how long each time, what is written last is waited for: a fifth of a second and more in all.
+const CATCH_UPS: u32 = 100;
+const CATCH_UP: Duration = Duration::from_millis(2);
 /// Between two calls of one program.
 const LOOK: Duration = Duration::from_millis(5);
 /// Ctrl-D.

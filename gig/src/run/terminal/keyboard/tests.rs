@@ -88,6 +88,23 @@ fn a_program_that_wants_keys_has_the_terminal_while_nobody_else_has() {
 }
 
 #[test]
+fn what_was_written_is_shown_before_a_stop() {
+    let (person, terminal, keyboard, near) = keyboard(true);
+    let keyboard = Arc::new(keyboard);
+    let (from, showing) = (Arc::clone(&keyboard.controller), Arc::clone(&keyboard));
+    std::thread::spawn(move || showing.show(from.as_fd(), terminal.as_fd()));
+    let mut shown = [0; 16];
+    for _ in 0..200 {
+        copy::write_all(near.as_fd(), b"bye").unwrap();
+        keyboard.catch_up();
+        // The kernel carries over by itself what is on the terminal.
+        let is_there = is_readable(person.as_fd(), Some(Duration::ZERO)).unwrap();
+        assert!(is_there);
+        assert_eq!(read(&person, &mut shown).unwrap(), 3);
+    }
+}
+
+#[test]
 fn what_is_over_takes_no_terminal() {
     let (_person, terminal, keyboard, _near) = keyboard(true);
     keyboard.give_back(Until::Ever);
