@@ -185,7 +185,13 @@ async fn the_page_of_what_another_node_has_says_which_keeps_its_log() {
     };
     let log = async |id: String| {
         let (app, who) = (Arc::clone(&lab.app), Caller::itself("ana"));
-        crate::api::sandboxes::log(State(app), who, Path(id), http::HeaderMap::new()).await
+        crate::api::sandboxes::log(
+            State(app),
+            who,
+            crate::api::Path(id),
+            http::HeaderMap::new(),
+        )
+        .await
     };
     let refused = log(id.to_string()).await.unwrap_err();
     assert_eq!(

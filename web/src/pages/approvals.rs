@@ -302,7 +302,7 @@ async fn one(app: &Arc<App>, caller: &Caller, id: u64, problem: Option<Problem>)
             .ask(move |store| store.policy(&wanted, Some(on)))
             .await?;
         let old = old.map(|old| old.document).unwrap_or_default();
-        let checked = checked(app, name.clone(), document.clone()).await?;
+        let checked = checked(app, Some(name.clone()), document.clone()).await?;
         page.findings = checked.findings.iter().map(ToString::to_string).collect();
         (page.meaning, page.lines) = compared(app, name, old, document).await?;
     } else if let Some(supposed) = supposed(&found.draft) {

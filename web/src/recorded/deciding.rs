@@ -10,7 +10,7 @@ use crate::{
     api_error::Problem,
     app::App,
     document,
-    in_force::{InForce, Supposed},
+    in_force::{InForce, Supposed, SupposedTeam},
 };
 
 /// A document, compiled for who asks for it.
@@ -151,6 +151,35 @@ pub(super) fn of_place(
             None => with.replay(&traffic.attempts),
         };
         replay = replay.and(done);
+    }
+    Ok(Simulation::of(replay, &read))
+}
+
+/// Other members of a team, over the traffic of those for whom that puts something else in force.
+pub(super) fn of_team(
+    app: &App,
+    supposed: &SupposedTeam,
+    days: u16,
+    now: Moment,
+) -> Result<Simulation, Problem> {
+    let span = Span {
+        days,
+        ..Span::default()
+    };
+    let mut after = InForce::read(app.store.as_ref()).map_err(Problem::internal)?;
+    after.suppose_team(supposed);
+    let whom = |in_force: &InForce<'_>, server: &str, profile: &str| {
+        let under = Under::with_policy(&after, server, profile);
+        let differs = under != Under::with_policy(in_force, server, profile);
+        (in_force.knows(server) && differs).then_some(under)
+    };
+    let read = read(app, &span, &whom)?;
+    let mut replay = Replay::default();
+    for (under, traffic) in &read.groups {
+        let own = own(&mut after, under)?;
+        let floors = policies(&mut after, &under.floors, under.reach())?;
+        let with = own.under(floors).as_of(now);
+        replay = replay.and(with.replay(&traffic.attempts));
     }
     Ok(Simulation::of(replay, &read))
 }
