@@ -128,11 +128,20 @@ fn misnamed(rejection: &PathRejection) -> String {
             )
         }
         ErrorKind::ParseErrorAtKey {
-            key,
+            value,
+            expected_type,
+            ..
+        }
+        | ErrorKind::ParseErrorAtIndex {
+            value,
+            expected_type,
+            ..
+        }
+        | ErrorKind::ParseError {
             value,
             expected_type,
         } => format!(
-            "{key} in its path is {value:?}: it takes {}",
+            "{value:?} in its path: there it takes {}",
             kind(expected_type)
         ),
         other => format!("its path cannot be used: {other}"),

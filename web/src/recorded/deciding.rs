@@ -169,19 +169,36 @@ pub(super) fn of_team(
     let mut after = InForce::read(app.store.as_ref()).map_err(Problem::internal)?;
     after.suppose_team(supposed);
     let whom = |in_force: &InForce<'_>, server: &str, profile: &str| {
-        let under = Under::with_policy(&after, server, profile);
-        let differs = under != Under::with_policy(in_force, server, profile);
-        (in_force.knows(server) && differs).then_some(under)
+        let then = Under::with_policy(&after, server, profile);
+        let now = Under::with_policy(in_force, server, profile);
+        let concerned = in_force.knows(server) && then != now;
+        concerned.then(|| Under {
+            now: Some(Box::new(now)),
+            ..then
+        })
     };
     let read = read(app, &span, &whom)?;
     let mut replay = Replay::default();
     for (under, traffic) in &read.groups {
-        let own = own(&mut after, under)?;
-        let floors = policies(&mut after, &under.floors, under.reach())?;
-        let with = own.under(floors).as_of(now);
-        replay = replay.and(with.replay(&traffic.attempts));
+        let with = bounded(&mut after, under)?.as_of(now);
+        // What is denied now by what is in force is not the change's doing.
+        let done = match &under.now {
+            Some(before) => {
+                let without = bounded(&mut after, before)?.as_of(now);
+                with.replay_beneath(&without, &traffic.attempts)
+            }
+            None => with.replay(&traffic.attempts),
+        };
+        replay = replay.and(done);
     }
     Ok(Simulation::of(replay, &read))
+}
+
+/// What is assigned, under its floors.
+fn bounded(in_force: &mut InForce<'_>, under: &Under) -> Result<Policy, Problem> {
+    let own = own(in_force, under)?;
+    let floors = policies(in_force, &under.floors, under.reach())?;
+    Ok(own.under(floors))
 }
 
 /// What is assigned; nothing denies all.
