@@ -20,7 +20,7 @@ pub(crate) mod paging;
 pub(crate) mod policies;
 mod precondition;
 pub(crate) mod proposals;
-mod reading;
+pub(crate) mod reading;
 pub(crate) mod recorded;
 pub(crate) mod register;
 pub(crate) mod sandboxes;

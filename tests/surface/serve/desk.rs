@@ -110,7 +110,7 @@ fn a_secret_is_kept_rotated_and_removed_and_its_value_never_comes_out() {
 }
 
 #[test]
-fn every_kind_of_secret_is_set_by_api_and_console_as_by_command() {
+fn every_kind_of_secret_is_set_by_api_as_by_command() {
     let appliance = Appliance::start();
     let token = appliance.token("admin");
     let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/examples/secrets");
@@ -140,7 +140,12 @@ fn every_kind_of_secret_is_set_by_api_and_console_as_by_command() {
         assert_eq!(told(&api), told(&command), "{kind}");
         assert_eq!(told(&api)[0], kind.replace('-', "_"));
     }
-    // What only gig's own machine has is for who has that; nothing is set of what is refused.
+}
+
+#[test]
+fn a_definition_that_is_none_or_names_gigs_own_machine_is_refused_and_nothing_is_set() {
+    let appliance = Appliance::start();
+    let token = appliance.token("admin");
     let path = "/api/v1/secrets/OTHER";
     for (body, words) in [
         (
@@ -182,7 +187,12 @@ fn every_kind_of_secret_is_set_by_api_and_console_as_by_command() {
     }
     let none = ask(&appliance, &token, "GET", path, &json!({}));
     assert_eq!(none.status, 404, "{none:?}");
+}
 
+#[test]
+fn the_consoles_form_keeps_what_its_definition_says() {
+    let appliance = Appliance::start();
+    let token = appliance.token("admin");
     let cookie = appliance.first_admin();
     let form = |fields: &str| {
         appliance
@@ -191,7 +201,7 @@ fn every_kind_of_secret_is_set_by_api_and_console_as_by_command() {
             .send(&appliance)
     };
     let sent = form(&format!(
-        "name=FORM&kind=defined&value=&lines={FIRST}&definition=kind:%20%7Boauth2_refresh_token:%20%7Bendpoint:%20%7Btoken_url:%20https://a.example/t%7D,%0D%0A\
+        "name=TOKEN&kind=defined&value=&lines={FIRST}&definition=kind:%20%7Boauth2_refresh_token:%20%7Bendpoint:%20%7Btoken_url:%20https://a.example/t%7D,%0D%0A\
          client:%20%7Bclient_id:%20notes,%20authentication:%20none%7D%7D%7D"
     ));
     assert_eq!(sent.status, 303, "{sent:?}");
@@ -199,13 +209,13 @@ fn every_kind_of_secret_is_set_by_api_and_console_as_by_command() {
         &appliance,
         &token,
         "GET",
-        "/api/v1/secrets/FORM",
+        "/api/v1/secrets/TOKEN",
         &json!({}),
     )
     .json();
     assert_eq!(one["kind"], "oauth2_refresh_token", "{one}");
     let sent = form(&format!(
-        "name=FORM2&kind=static&value={FIRST}&definition=kind:%20basic"
+        "name=OTHER&kind=static&value={FIRST}&definition=kind:%20basic"
     ));
     assert!(
         sent.status == 422 && sent.body.contains("leave one of them out"),

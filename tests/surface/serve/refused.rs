@@ -140,6 +140,34 @@ fn what_cannot_be_read_of_a_request_is_told_with_its_place_and_what_to_do() {
 }
 
 #[test]
+fn what_cannot_be_read_of_a_page_or_its_form_is_told_on_a_page() {
+    let appliance = Appliance::start();
+    let cookie = appliance.first_admin();
+    let page = |path: &str| Ask::new("GET", path).cookie(&cookie).send(&appliance);
+    let form = |path: &str, fields: &str| {
+        let form = appliance.form(path, fields).cookie(&cookie);
+        form.send(&appliance)
+    };
+    for (answer, status, words) in [
+        (page("/policies/web/versions/first"), 400, "in its path"),
+        (page("/policies/%ff"), 400, "is not UTF-8"),
+        (page("/policies/web/remove?on=x"), 400, "after the `?`"),
+        (
+            form("/secrets", "name=x"),
+            422,
+            "form is not the one of this page",
+        ),
+    ] {
+        assert_eq!(answer.status, status, "{answer:?}");
+        assert!(
+            answer.body.contains("<!doctype html>") && answer.body.contains(words),
+            "{words}: {answer:?}"
+        );
+        assert!(!answer.body.contains("deserialize"), "{answer:?}");
+    }
+}
+
+#[test]
 fn what_a_change_is_built_on_hides_no_other_fault_of_the_request() {
     let appliance = Appliance::start();
     let token = appliance.token("admin");

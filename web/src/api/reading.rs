@@ -74,16 +74,16 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T>
 }
 
 /// What was asked for.
-struct Asking(String);
+pub(crate) struct Asking(String);
 
 impl Asking {
-    fn of(method: &Method, uri: &Uri) -> Self {
+    pub(crate) fn of(method: &Method, uri: &Uri) -> Self {
         // In a URI everything is visible ASCII; it may be long.
         let path: String = uri.path().chars().take(LONGEST).collect();
         Self(format!("{method} {path}"))
     }
 
-    fn refused(&self, status: StatusCode, words: &str) -> Problem {
+    pub(crate) fn refused(&self, status: StatusCode, words: &str) -> Problem {
         Problem::new(
             status,
             "invalid",
@@ -117,7 +117,8 @@ impl Asking {
     }
 }
 
-fn misnamed(rejection: &PathRejection) -> String {
+/// What is wrong with a path.
+pub(crate) fn misnamed(rejection: &PathRejection) -> String {
     let PathRejection::FailedToDeserializePathParams(failed) = rejection else {
         return "its path names nothing that is here".to_owned();
     };
@@ -167,7 +168,7 @@ fn is_json(headers: &HeaderMap) -> bool {
 }
 
 /// What lies under an error of the framework, in words of its own.
-pub(super) fn cause(error: &dyn std::error::Error) -> String {
+pub(crate) fn cause(error: &dyn std::error::Error) -> String {
     error
         .source()
         .map_or_else(|| error.to_string(), ToString::to_string)

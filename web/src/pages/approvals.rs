@@ -4,16 +4,11 @@
 use std::sync::Arc;
 
 use askama::Template;
-use axum::{
-    Form,
-    extract::{Path, State},
-    http::StatusCode,
-    response::Response,
-};
+use axum::{extract::State, http::StatusCode, response::Response};
 use serde::Deserialize;
 
 use super::{
-    Answer, Frame, InAddress,
+    Answer, Form, Frame, InAddress, Path,
     policies::{DiffLine, compared, in_force_for},
     shown, shown_as, to,
 };

@@ -3,14 +3,11 @@
 use std::sync::Arc;
 
 use askama::Template;
-use axum::{
-    Form,
-    extract::{Path, State},
-};
+use axum::extract::State;
 use serde::Deserialize;
 
 use super::{
-    Answer, Frame,
+    Answer, Form, Frame, Path,
     approvals::after,
     confirm::policies::{is_there, settled},
     in_query, shown, to,

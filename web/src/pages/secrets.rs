@@ -3,17 +3,12 @@
 use std::sync::Arc;
 
 use askama::Template;
-use axum::{
-    Form,
-    extract::{Path, State},
-    http::StatusCode,
-    response::Response,
-};
+use axum::{extract::State, http::StatusCode, response::Response};
 use serde::Deserialize;
 use zeroize::Zeroizing;
 
 use super::{
-    Answer, Frame, PageProblem, in_query,
+    Answer, Form, Frame, PageProblem, Path, in_query,
     records::{RecordRow, rows},
     shown_as, to,
 };
