@@ -178,8 +178,9 @@ pub(crate) async fn checked(
             let set = all.into_iter().filter(|one| one.removed.is_none());
             Some(set.map(|one| one.name).collect())
         }
+        // A node without the vault's key says so where that is needed, and not with each key that somebody types.
         Err(error) => {
-            tracing::warn!(%error, "whether the vault has what a policy names is not known");
+            tracing::debug!(%error, "whether the vault has what a policy names is not known");
             None
         }
     };
