@@ -2,9 +2,9 @@
 //! its own, with the host's own proxy and the roots of `--upstream-ca`.
 //!
 //! What is reached here is named by the operator, in a secret's definition, as a destination of traces or
-//! as an image's registry, never by a sandbox: private addresses are fine, and no permit exists. What a
-//! registry points to goes by [`crate::images`]' own way instead. No redirect is followed and no connection
-//! is kept.
+//! as an image's registry, never by a sandbox: private addresses are fine, no permit exists, and the core that nothing opens is
+//! not asked. What a registry points to goes by [`crate::images`]' own way instead. No redirect is followed and no
+//! connection is kept.
 
 use std::{
     io,
@@ -15,7 +15,10 @@ use std::{
 };
 
 use bytes::Bytes;
-use gig_policy::{Host, Port};
+use gig_policy::{
+    Host, Port,
+    special_purpose::{AddressClass, classify},
+};
 use gig_proxy::{
     UpstreamProxy,
     tls::{
@@ -84,7 +87,13 @@ impl NetworkFetch {
         );
         drop(request);
         let dialled = self.dial(&target.host, target.port).await;
-        let (stream, _) = dialled.map_err(unreached)?;
+        let (stream, at) = dialled.map_err(unreached)?;
+        // Nothing was sent yet.
+        if let Some(name) = at.and_then(never_open) {
+            return Err(unreached(format!(
+                "it is at an address that is never opened ({name})"
+            )));
+        }
         if !target.tls {
             return send(target, stream, message, largest).await;
         }
@@ -215,6 +224,15 @@ pub(crate) async fn connect(host: &Host, port: Port) -> io::Result<TcpStream> {
             TcpStream::connect(own.as_slice()).await
         }
         Host::Name(name) => TcpStream::connect((name.as_str(), port.get())).await,
+    }
+}
+
+/// What stands above every exception, such as the services that tell a machine its own credentials: who names what gig asks
+/// for a secret need not have the machine.
+fn never_open(ip: IpAddr) -> Option<&'static str> {
+    match classify(ip) {
+        AddressClass::NeverOpenable { name } => Some(name),
+        AddressClass::Special { .. } | AddressClass::Global => None,
     }
 }
 

@@ -16,6 +16,7 @@ use self::changes::Changes;
 use crate::{args::secret::PassphraseArgs, data_dir, stderr::tell};
 
 pub(crate) mod changes;
+pub(crate) mod described;
 pub(crate) mod intake;
 mod place;
 pub(crate) mod transfer;

@@ -4,7 +4,10 @@
 //! Findings refuse nothing; a person reads them where a policy is checked or edited. Looking for them
 //! costs about what compiling costs, on 100,000 rules too.
 
-use std::{collections::HashMap, fmt};
+use std::{
+    collections::{HashMap, HashSet},
+    fmt,
+};
 
 use serde::Serialize;
 
@@ -14,6 +17,7 @@ use crate::{
     moment::Moment,
     policy::Policy,
     rule::{Rule, Target},
+    secret_name::SecretName,
     verdict::Mode,
 };
 
@@ -57,6 +61,8 @@ pub enum FindingKind {
     SecretInClearText,
     /// A secret that is named and never swapped in.
     SecretUnused,
+    /// A secret that is named, and the vault has none of that name.
+    SecretNotSet,
     /// A secret whose value the program holds itself.
     SecretEntrusted,
     /// A secret that may stand anywhere in requests that leave something with the host.
@@ -83,6 +89,7 @@ impl FindingKind {
             Self::Unreachable => "unreachable",
             Self::SecretInClearText => "secret_in_clear_text",
             Self::SecretUnused => "secret_unused",
+            Self::SecretNotSet => "secret_not_set",
             Self::SecretEntrusted => "secret_entrusted",
             Self::SecretAnywhere => "secret_anywhere",
             Self::Uncaptured => "uncaptured",
@@ -130,6 +137,28 @@ impl Policy {
         }
         uncaptured::look(self.rules(), &mut findings);
         anywhere::look(self.rules(), &mut findings);
+        findings
+    }
+
+    /// The secrets that rules grant and that are not set where the policy is to be in force, each at the first rule that
+    /// names it. What logins made inside become is set by those.
+    #[must_use]
+    pub fn unset_secrets(&self, is_set: impl Fn(&SecretName) -> bool) -> Vec<Finding> {
+        let mut told: HashSet<SecretName> = self.captured_names().into_iter().collect();
+        let mut findings = Vec::new();
+        for rule in self.rules() {
+            for grant in rule.secrets.iter() {
+                if is_set(&grant.name) || !told.insert(grant.name.clone()) {
+                    continue;
+                }
+                let message = format!(
+                    "the vault has no secret {name}: a server that is given it does not start, and nothing is swapped in \
+                     for it; set it (gig secret set {name}), or name the one that is meant",
+                    name = grant.name
+                );
+                push(&mut findings, FindingKind::SecretNotSet, rule, message);
+            }
+        }
         findings
     }
 

@@ -75,7 +75,8 @@ impl Policy {
         self.compared(attempts, of_others)
     }
 
-    /// The same where the draft is one of the floors of this policy; `without` is it without that floor.
+    /// The same where the draft is a change of what bounds this policy or stands in its place; `without` is what decides
+    /// without that change, as this policy without the floor that is the draft.
     #[must_use]
     pub fn replay_beneath<'a>(
         &self,

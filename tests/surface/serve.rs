@@ -26,6 +26,7 @@ mod people;
 mod policies;
 mod presence;
 mod recorded;
+mod refused;
 mod reused;
 mod sandboxes;
 mod scan;

@@ -3,6 +3,7 @@
 use std::{fmt, future::Future, pin::Pin, sync::Arc};
 
 use gig_policy::SecretName;
+use jiff::Timestamp;
 
 use crate::{
     secret::{Part, Secret},
@@ -102,9 +103,27 @@ pub enum SecretUnavailable {
         /// The name that was asked for.
         name: SecretName,
     },
-    /// All its versions are revoked or expired.
-    #[error("secret {name} is revoked or expired; set a new value with gig secret rotate {name}")]
+    /// The time of its newest version is over.
+    #[error("secret {name} expired at {at}; set a new value with gig secret rotate {name}")]
     Expired {
+        /// Whose.
+        name: SecretName,
+        /// When.
+        at: Timestamp,
+    },
+    /// Somebody revoked it.
+    #[error("secret {name} was revoked at {at}; set a new value with gig secret rotate {name}")]
+    Revoked {
+        /// Whose.
+        name: SecretName,
+        /// When.
+        at: Timestamp,
+    },
+    /// It ended after a request was given it, by whatever end; the next request is told which.
+    #[error(
+        "the version of secret {name} that this request carries ended meanwhile; send the request again"
+    )]
+    Ended {
         /// Whose.
         name: SecretName,
     },

@@ -40,7 +40,7 @@ use crate::{
     memory,
     secret::Secret,
     secret_bytes::SecretBytes,
-    store::Alone,
+    store::{Alone, VersionRow},
     vault::{RootId, UseVaultError, Vault, View},
 };
 
@@ -180,7 +180,7 @@ impl Kept {
         let now = self.clock.now();
         let version = view
             .current(name.as_str(), now)
-            .ok_or_else(|| SecretUnavailable::Expired { name: name.clone() })?;
+            .ok_or_else(|| ended(name, view.versions(name.as_str()).next_back()))?;
         Ok(Defined {
             definition,
             stamp: Stamp::stored(tag, view.root_id(version)),
@@ -314,6 +314,24 @@ impl Keeper for RunKeeper {
         kept.guard.renew((seen, asked), (list, fetched), || {
             kept.generation.fetch_add(1, Ordering::Relaxed) + 1
         })
+    }
+}
+
+/// Why no version of a secret is current, by the newest there is.
+fn ended(name: &SecretName, newest: Option<&VersionRow>) -> SecretUnavailable {
+    let name = name.clone();
+    let moment = |second| Timestamp::from_second(second).unwrap_or(Timestamp::MAX);
+    match newest.map(|row| (row.revoked, row.ends())) {
+        Some((Some(at), _)) => SecretUnavailable::Revoked {
+            name,
+            at: moment(at),
+        },
+        Some((None, Some(at))) => SecretUnavailable::Expired {
+            name,
+            at: moment(at),
+        },
+        // Each version that there was is forgotten.
+        Some((None, None)) | None => SecretUnavailable::Unknown { name },
     }
 }
 

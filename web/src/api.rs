@@ -20,6 +20,7 @@ pub(crate) mod paging;
 pub(crate) mod policies;
 mod precondition;
 pub(crate) mod proposals;
+pub(crate) mod reading;
 pub(crate) mod recorded;
 pub(crate) mod register;
 pub(crate) mod sandboxes;
@@ -35,43 +36,16 @@ pub(crate) mod webhooks;
 
 use axum::{
     Json,
-    extract::{FromRequest, FromRequestParts, Query, Request, rejection::JsonRejection},
-    http::{StatusCode, header, request::Parts},
+    http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
 use jiff::Timestamp;
-use serde::{Serialize, de::DeserializeOwned};
+use serde::Serialize;
 
-pub(crate) use self::paging::{Items, Order, Paging, Whole, counted, within};
-use crate::api_error::Problem;
-
-/// A JSON body; what is wrong with it becomes a problem document.
-pub(crate) struct Body<T>(pub(crate) T);
-
-impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
-    type Rejection = Problem;
-
-    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
-        let read = Json::<T>::from_request(request, state).await;
-        read.map(|Json(body)| Self(body))
-            .map_err(|rejection: JsonRejection| {
-                Problem::new(rejection.status(), "invalid", rejection.body_text())
-            })
-    }
-}
-
-/// The query; the same.
-pub(crate) struct Asked<T>(pub(crate) T);
-
-impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Asked<T> {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        let read = Query::<T>::from_request_parts(parts, state).await;
-        read.map(|Query(asked)| Self(asked))
-            .map_err(|rejection| Problem::invalid(rejection.body_text()))
-    }
-}
+pub(crate) use self::{
+    paging::{Items, Order, Paging, Whole, counted, within},
+    reading::{Asked, Body, Path},
+};
 
 /// 201: what was made, and where it is (RFC 9110 §15.3.2).
 #[derive(Debug)]

@@ -14,6 +14,7 @@ use crate::{
     control::ControlError,
     narrowing::NarrowingRefused,
     password::PasswordRefused,
+    role::{Permission, Role},
     secrets::SecretError,
     store::{ChangeError, ParseNameError},
 };
@@ -34,6 +35,9 @@ pub(crate) struct Problem {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<Object>)]
     pub(crate) problems: Vec<gig_policy::Problem>,
+    /// The lowest role that may do what was refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    needs_role: Option<Role>,
     /// Seconds to wait before the next try.
     #[serde(skip)]
     retry_after: Option<u64>,
@@ -55,6 +59,7 @@ impl Problem {
             status: status.as_u16(),
             detail: detail.into(),
             problems: Vec::new(),
+            needs_role: None,
             retry_after,
             elsewhere: false,
         }
@@ -128,6 +133,19 @@ impl Problem {
         )
     }
 
+    /// The same, with what else is wrong with the request, so that whoever mends one does not meet the other then.
+    pub(crate) fn beside<T>(self, judged: Result<T, Self>) -> Self {
+        match judged {
+            Err(mut other) => {
+                if other.status().is_client_error() {
+                    other.detail = format!("{}; and {}", other.detail, self.detail);
+                }
+                other
+            }
+            Ok(_) => self,
+        }
+    }
+
     pub(crate) fn invalid(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "invalid", detail)
     }
@@ -143,6 +161,23 @@ impl Problem {
 
     pub(crate) fn forbidden(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, "forbidden", detail)
+    }
+
+    /// A role that may not do this: says which does, of those that may it the one that may least.
+    pub(crate) fn beyond(role: Role, permission: Permission) -> Self {
+        let least = Role::least(permission);
+        let words = format!(
+            "you are {role}, which {}: to {} takes the role {least}; ask an admin for it",
+            role.meaning(),
+            permission.words()
+        );
+        Self::forbidden(words).taking(least)
+    }
+
+    /// The same, with the lowest role that may.
+    pub(crate) const fn taking(mut self, role: Role) -> Self {
+        self.needs_role = Some(role);
+        self
     }
 
     /// Refused as what another site sent in somebody's name.

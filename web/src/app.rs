@@ -111,7 +111,7 @@ pub struct App {
     /// Readers of the record that nobody uses at the moment.
     readers: Mutex<Vec<Box<dyn CountedLog + Send>>>,
     pub(crate) control: Arc<dyn Control>,
-    secrets: Arc<dyn Secrets>,
+    pub(crate) secrets: Arc<dyn Secrets>,
     sealer: Arc<dyn Sealer>,
     outbound: Arc<dyn Outbound>,
     pub(crate) sign_on: Option<SingleSignOn>,

@@ -111,16 +111,11 @@ impl Caller {
         if self.may(permission) {
             return Ok(());
         }
-        let role = self.role;
-        if role.may(permission) {
-            return Err(Problem::forbidden(
-                "this token is narrowed to less: make another one for this",
-            ));
+        if self.role.may(permission) {
+            let words = "this token is narrowed to less: make another one for this";
+            return Err(Problem::forbidden(words));
         }
-        Err(Problem::forbidden(format!(
-            "you are {role}, which {}: ask an admin",
-            role.meaning()
-        )))
+        Err(Problem::beyond(self.role, permission))
     }
 
     /// Whether they set a second factor up before anything else.

@@ -1,5 +1,7 @@
 //! Policy documents as the appliance keeps them: compiled before they are stored.
 
+use std::collections::HashSet;
+
 use gig_policy::{Finding, Moment, Policy, PolicyBuilder, Problem, Reach};
 use jiff::Timestamp;
 
@@ -72,8 +74,11 @@ pub(crate) struct Checked {
     pub(crate) findings: Vec<Finding>,
 }
 
-/// Checks a document that may be wrong.
-pub(crate) fn check(name: &str, document: &str) -> Checked {
+/// Which secrets there are; `None` where the vault does not say.
+pub(crate) type Known<'a> = &'a dyn Fn() -> Option<HashSet<String>>;
+
+/// Checks a document that may be wrong; asks which secrets there are where it names any.
+pub(crate) fn check(name: &str, document: &str, secrets: Known<'_>) -> Checked {
     if let Some(problem) = returned(document) {
         return Checked {
             problems: vec![problem],
@@ -84,6 +89,10 @@ pub(crate) fn check(name: &str, document: &str) -> Checked {
         Ok(policy) => {
             let mut findings = policy.findings();
             findings.extend(policy.expired(moment(SystemClock.now())));
+            let names_any = !policy.secret_names().is_empty();
+            if let Some(known) = names_any.then(secrets).flatten() {
+                findings.extend(policy.unset_secrets(|name| known.contains(name.as_str())));
+            }
             let problems = Vec::new();
             Checked { problems, findings }
         }
@@ -95,13 +104,13 @@ pub(crate) fn check(name: &str, document: &str) -> Checked {
 }
 
 /// Checks a document by whatever name it calls itself.
-pub(crate) fn check_unnamed(document: &str) -> Checked {
+pub(crate) fn check_unnamed(document: &str, secrets: Known<'_>) -> Checked {
     let named = Policy::compile(document, UNNAMED);
     let name = named.map_or_else(
         |_| UNNAMED.to_owned(),
         |policy| policy.reference().name.to_string(),
     );
-    check(&name, document)
+    check(&name, document, secrets)
 }
 
 /// What no document is called that calls itself nothing.
@@ -132,6 +141,8 @@ pub(crate) const LONGEST: usize = 8 * 1024 * 1024;
 
 #[cfg(test)]
 mod tests {
+    use gig_policy::FindingKind;
+
     use super::*;
 
     #[test]
@@ -155,10 +166,37 @@ mod tests {
             "version: 1\nname: web\negress: []\n",
             "version: 1\negress: []\n",
         ] {
-            let problems = check_unnamed(document).problems;
+            let problems = check_unnamed(document, &|| None).problems;
             assert!(problems.is_empty(), "{problems:?}");
         }
-        assert!(!check_unnamed("version: 2\nname: web\n").problems.is_empty());
+        assert!(
+            !check_unnamed("version: 2\nname: web\n", &|| None)
+                .problems
+                .is_empty()
+        );
+    }
+
+    #[test]
+    fn a_secret_that_is_not_there_is_told_where_it_is_named() {
+        let document = "version: 1\negress:\n  - {host: a.example, secrets: [HERE]}\n  - {host: b.example, secrets: \
+                        [HERE, GONE]}\n  - {host: c.example, secrets: [GONE]}\n";
+        let known = || Some(HashSet::from(["HERE".to_owned()]));
+        let told = |known: Known<'_>| -> Vec<_> {
+            let found = check("p", document, known).findings.into_iter();
+            let found = found.filter(|one| one.kind == FindingKind::SecretNotSet);
+            found
+                .map(|one| (one.line, one.column, one.message))
+                .collect()
+        };
+        let told_of = told(&known);
+        let [(4, 5, message)] = &told_of[..] else {
+            panic!("{told_of:?}")
+        };
+        assert!(message.contains("no secret GONE"), "{message}");
+        // Where the vault does not answer, nothing is said of what it has.
+        assert!(told(&|| None).is_empty());
+        let asked = check("p", "version: 1\negress: []\n", &|| unreachable!());
+        assert!(asked.problems.is_empty());
     }
 
     #[test]
@@ -168,12 +206,12 @@ mod tests {
         assert_eq!(of("version: 1\n# all\regress: []\n"), Some((2, 6)));
         assert_eq!(of("a\r\r\n"), Some((1, 2)));
         assert!(
-            !check("p", "version: 1\n# all\regress: []\n")
+            !check("p", "version: 1\n# all\regress: []\n", &|| None)
                 .problems
                 .is_empty()
         );
         assert!(
-            check("p", "version: 1\r\negress: []\r\n")
+            check("p", "version: 1\r\negress: []\r\n", &|| None)
                 .problems
                 .is_empty()
         );

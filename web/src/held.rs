@@ -194,6 +194,11 @@ impl HeldDesk {
         self.shared.inner.lock().waiting.len()
     }
 
+    /// Whether it is this process whose proxy has what waits: what is said of it here is heard.
+    pub(crate) fn has(&self, row: &HeldRow) -> bool {
+        row.node == self.shared.node
+    }
+
     /// Somebody decided at this node: what waits here need not wait for the next look.
     pub(crate) fn ring(&self) {
         self.shared.inner.lock().rung = true;

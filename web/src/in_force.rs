@@ -14,6 +14,7 @@ use std::{
 };
 
 use gig_policy::{Policy, Reach};
+use jiff::Timestamp;
 
 use crate::{
     control::{Control, Ruling},
@@ -45,6 +46,15 @@ pub(crate) struct Supposed {
     pub(crate) policy: Option<String>,
     /// As what bounds it, not as what is assigned.
     pub(crate) is_floor: bool,
+}
+
+/// Other members of a team than the store says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SupposedTeam {
+    /// Its name; one that is not there yet, too.
+    pub(crate) name: String,
+    /// As [`crate::store::members`] has them.
+    pub(crate) members: Vec<String>,
 }
 
 /// What is assigned to somebody.
@@ -102,6 +112,17 @@ impl<'a> InForce<'a> {
             place: supposed.place.clone(),
             policy,
         }));
+    }
+
+    /// Goes on as if these were of the team.
+    pub(crate) fn suppose_team(&mut self, supposed: &SupposedTeam) {
+        self.teams.retain(|team| team.name != supposed.name);
+        self.teams.push(Team {
+            name: supposed.name.clone(),
+            members: supposed.members.clone(),
+            author: String::new(),
+            changed: Timestamp::UNIX_EPOCH,
+        });
     }
 
     /// Whether a server that runs for a profile is under what stands in that place.

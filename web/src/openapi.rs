@@ -45,6 +45,7 @@ use crate::api::{
         floors::list, floors::set, allowing::allow, held::list, held::allow, held::deny,
         webhooks::list, webhooks::save, webhooks::remove, webhooks::test, answer::answer,
         recorded::simulate, recorded::suggest, recorded::of_proposal,
+        recorded::of_assignment, recorded::of_floor, recorded::of_team,
         audit::search, audit::one, audit_chain::show, audit_export::export, audit_proof::proof, events::events,
         searches::list, searches::add, searches::remove,
         secrets::list, secrets::one, secrets::add, secrets::rotate, secrets::remove,

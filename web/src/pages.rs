@@ -14,6 +14,7 @@ pub(crate) mod people;
 pub(crate) mod policies;
 pub(crate) mod policy_edit;
 pub(crate) mod policy_version;
+mod reading;
 mod records;
 pub(crate) mod sandboxes;
 pub(crate) mod second_factor;
@@ -32,12 +33,11 @@ use std::{borrow::Cow, sync::Arc};
 
 use askama::Template;
 use axum::{
-    extract::{FromRequestParts, Query},
-    http::{StatusCode, header, request::Parts},
+    http::{StatusCode, header},
     response::{Html, IntoResponse, Redirect, Response},
 };
-use serde::de::DeserializeOwned;
 
+pub(crate) use self::reading::{Form, InAddress, Path};
 use crate::{
     api_error::Problem,
     auth::Caller,
@@ -150,25 +150,6 @@ impl<T: Into<Problem>> From<T> for PageProblem {
 impl IntoResponse for PageProblem {
     fn into_response(self) -> Response {
         problem(&self.0)
-    }
-}
-
-/// The query of a page's address; what it cannot be is told on a page.
-pub(crate) struct InAddress<T>(T);
-
-impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for InAddress<T> {
-    type Rejection = PageProblem;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, PageProblem> {
-        let read = Query::<T>::from_request_parts(parts, state).await;
-        read.map(|Query(asked)| Self(asked)).map_err(|rejection| {
-            let why = rejection.body_text();
-            let why = why.rsplit("query string: ").next().unwrap_or_default();
-            let words = format!(
-                "this page's address says after the `?` what the page does not take: {why}"
-            );
-            PageProblem::from(Problem::invalid(words))
-        })
     }
 }
 

@@ -17,7 +17,7 @@ use crate::{
     api_error::Problem,
     app::App,
     document,
-    in_force::{InForce, Supposed},
+    in_force::{InForce, Supposed, SupposedTeam},
 };
 
 mod deciding;
@@ -120,6 +120,21 @@ pub(crate) async fn simulate_place(
 ) -> Result<Simulation, Problem> {
     beside(app, move |app| {
         deciding::of_place(app, &supposed, days, document::moment(app.clock.now()))
+    })
+    .await
+}
+
+/// What would be done if a team had these members.
+///
+/// # Errors
+/// As [`simulate_place`].
+pub(crate) async fn simulate_team(
+    app: &Arc<App>,
+    supposed: SupposedTeam,
+    days: u16,
+) -> Result<Simulation, Problem> {
+    beside(app, move |app| {
+        deciding::of_team(app, &supposed, days, document::moment(app.clock.now()))
     })
     .await
 }

@@ -78,6 +78,30 @@ impl Permission {
                 | Self::AnswerHeld
         )
     }
+
+    /// What somebody wants who needs it, behind `to`.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Look => "see policies, servers, sandboxes and figures",
+            Self::ReadAudit => "read the record and what sandboxes print",
+            Self::EditPolicies => "write policies",
+            Self::AssignPolicies => "say which policy is in force where",
+            Self::SetFloors => "say which policies bound all others, and write those",
+            Self::ManageTeams => "say who is of which team",
+            Self::AnswerHeld => "allow or deny requests that wait",
+            Self::Approve => "decide on what somebody else proposes",
+            Self::RunSandboxes => "start and stop sandboxes",
+            Self::OverseeProfiles => "see what runs for others",
+            Self::ActForProfiles => "start sandboxes for others",
+            Self::RegisterNamespaces => "register network namespaces",
+            Self::ManageServers => "register servers",
+            Self::ManageUsers => "manage users, tokens and others' sessions",
+            Self::ManageSecrets => "give secrets values, rotate and remove them",
+            Self::ManageWebhooks => "say where people are told what waits",
+            Self::Examine => "examine this machine",
+        }
+    }
 }
 
 impl Role {
@@ -124,6 +148,14 @@ impl Role {
         self.may(Permission::EditPolicies)
             || self.may(Permission::AssignPolicies)
             || self.may(Permission::Approve)
+    }
+
+    /// The one that may least, of those that may this.
+    #[must_use]
+    pub fn least(permission: Permission) -> Self {
+        let may = |role: &Self| role.may(permission);
+        // An admin may everything.
+        Self::ALL.into_iter().find(may).unwrap_or(Self::Admin)
     }
 
     /// The stable word.
@@ -183,6 +215,20 @@ mod tests {
             assert_eq!(role.may(Permission::ManageWebhooks), admin, "{role}");
             assert_eq!(role.may(Permission::RegisterNamespaces), admin, "{role}");
             assert_eq!(role.to_string().parse(), Ok(role));
+        }
+    }
+
+    #[test]
+    fn the_least_role_that_may_is_the_one_to_ask_for() {
+        for (permission, least) in [
+            (Permission::Look, Role::Viewer),
+            (Permission::ReadAudit, Role::Auditor),
+            (Permission::EditPolicies, Role::Editor),
+            (Permission::AssignPolicies, Role::Editor),
+            (Permission::Approve, Role::Approver),
+            (Permission::ManageSecrets, Role::Admin),
+        ] {
+            assert_eq!(Role::least(permission), least, "{permission:?}");
         }
     }
 

@@ -164,6 +164,12 @@ fn record() -> Router<Arc<App>> {
 fn decisions() -> Router<Arc<App>> {
     Router::new()
         .route("/api/v1/floors", get(floors::list).put(floors::set))
+        .route("/api/v1/floors/simulate", post(recorded::of_floor))
+        .route(
+            "/api/v1/assignments/simulate",
+            post(recorded::of_assignment),
+        )
+        .route("/api/v1/teams/{name}/simulate", post(recorded::of_team))
         .route("/api/v1/teams", get(teams::list))
         .route(
             "/api/v1/teams/{name}",

@@ -81,8 +81,8 @@ pub enum SecretDoing {
     Add {
         /// The value.
         value: Zeroizing<String>,
-        /// `static` or `basic`.
-        kind: String,
+        /// What is made of it.
+        described: Described,
         /// For how long it may be used.
         expires: Option<Duration>,
     },
@@ -100,6 +100,15 @@ pub enum SecretDoing {
         /// Which version.
         version: Option<u64>,
     },
+}
+
+/// What a new secret is, beside its value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Described {
+    /// By a kind that has no options: `static` or `basic`.
+    Kind(String),
+    /// By the document that `gig secret set --definition` takes, YAML or JSON.
+    Definition(String),
 }
 
 impl SecretDoing {

@@ -59,7 +59,7 @@ pub use claims::{Claim, Claimed};
 pub use drafts::{DraftAct, Unsaved};
 pub use factors::UsedCode;
 pub use heard::Hearing;
-pub use held::{HeldFacts, HeldRow, HeldWord, shortened};
+pub use held::{HeldFacts, HeldFate, HeldRow, HeldWord, shortened};
 pub use kept::{
     Account, Assignment, Network, Placed, PolicyHead, PolicyVersion, SavedSearch, SecondFactor,
     Server, ServerKind, ServerSpec, Session, Token, User,
@@ -287,6 +287,12 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// [`StoreError`].
     fn words_for(&self, node: &str) -> Result<Vec<HeldWord>, StoreError>;
+
+    /// What became of a word; one that nobody will hear is taken back.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn take_back_word(&self, id: &str) -> Result<HeldFate, StoreError>;
 
     /// Where people are told what waits, by name.
     ///

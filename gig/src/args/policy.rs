@@ -190,6 +190,9 @@ pub(crate) struct PolicyFloorArgs {
 pub(crate) struct PolicyCheckArgs {
     /// Policy document, YAML or JSON
     pub(crate) file: PathBuf,
+    /// Have the appliance that runs on this machine check it, which also says which secrets its vault does not have
+    #[arg(long)]
+    pub(crate) appliance: bool,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }

@@ -30,6 +30,9 @@ use crate::{
 /// When the file cannot be read.
 pub(crate) fn check(args: &PolicyCheckArgs) -> anyhow::Result<ExitStatus> {
     let (name, text) = read(&args.file)?;
+    if args.appliance {
+        return kept::check(args, &name, &text);
+    }
     let policy = match Policy::compile(&text, &name) {
         Ok(policy) => policy,
         Err(refused) => {

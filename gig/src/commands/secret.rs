@@ -5,8 +5,8 @@ use std::{fs, time::Duration};
 use anyhow::{Context, bail};
 use gig_policy::SecretName;
 use gig_vault::{
-    Definition, KindDefinition, SecretBytes, ShapeDefinition, UseVaultError, Vault,
-    master_key::MasterKeySource, provider::ProviderDefinition, vault::NewVersion,
+    Definition, SecretBytes, ShapeDefinition, UseVaultError, Vault, master_key::MasterKeySource,
+    provider::ProviderDefinition, vault::NewVersion,
 };
 use serde_json::json;
 
@@ -23,6 +23,7 @@ use crate::{
     secrets::{
         self,
         changes::Changes,
+        described,
         intake::{self, Taken},
     },
 };
@@ -240,17 +241,9 @@ fn definition(args: &SecretSetArgs) -> anyhow::Result<Definition> {
             let shown = path.display();
             let text = fs::read_to_string(path)
                 .with_context(|| format!("cannot read the definition {shown}"))?;
-            Definition::parse(&text).with_context(|| format!("cannot use {shown}"))?
+            described::written(&text).with_context(|| format!("cannot use {shown}"))?
         }
-        (None, Some(kind)) => Definition {
-            kind: KindDefinition::without_options(kind).with_context(|| {
-                format!(
-                    "--kind {kind}: only static and basic need no options; describe other kinds in \
-                     a file for --definition"
-                )
-            })?,
-            ..Definition::default()
-        },
+        (None, Some(kind)) => described::of_kind(kind, "a file for --definition")?,
         (None, None) => Definition::default(),
     };
     definition.entrusted |= args.entrusted;
@@ -270,20 +263,8 @@ fn shape(args: &SecretSetArgs, definition: &mut Definition, taken: &Taken) -> an
         })?);
     } else if args.plain {
         definition.shape = Some(ShapeDefinition::Plain);
-    } else if definition.shape.is_none() && matches!(definition.kind, KindDefinition::Static) {
-        definition.shape = ShapeDefinition::guessed(value);
     }
-    let shape = definition
-        .shape
-        .as_ref()
-        .and_then(|shape| shape.shape().ok());
-    if shape.is_some_and(|shape| shape.tells_half_of(value)) {
-        bail!(
-            "sentinels of this shape would begin with half of the value, which programs are to have nothing of: say \
-             less of it (--like, or prefix in the definition file), such as what all keys of its kind begin with"
-        );
-    }
-    Ok(())
+    described::shape(definition, value)
 }
 
 fn name(text: &str) -> anyhow::Result<SecretName> {

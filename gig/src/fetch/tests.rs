@@ -224,3 +224,18 @@ async fn this_machines_own_names_are_never_asked_of_a_proxy() {
     let waiting = tokio::time::timeout(Duration::from_millis(50), proxy.accept()).await;
     assert!(waiting.is_err(), "the proxy was asked");
 }
+
+#[test]
+fn the_core_that_nothing_opens_is_not_asked_for_a_token() {
+    for (address, is_core) in [
+        ("169.254.169.254", true),
+        ("::ffff:169.254.169.254", true),
+        ("fd00:ec2::254", true),
+        ("127.0.0.1", false),
+        ("10.1.2.3", false),
+        ("192.0.2.1", false),
+    ] {
+        let ip: IpAddr = address.parse().unwrap();
+        assert_eq!(never_open(ip).is_some(), is_core, "{address}");
+    }
+}

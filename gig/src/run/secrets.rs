@@ -246,7 +246,7 @@ fn first_values(keeper: &RunKeeper, args: &RunArgs) -> anyhow::Result<Vec<Arc<Se
                  it where gig is started (export {name}=…) or put it into the vault (gig secret set \
                  {name}), never on the command line"
             ),
-            error => anyhow!(error).context(format!("--secret {name}: there is no value")),
+            error => anyhow!(error).context(format!("--secret {name} gives the program nothing")),
         })?);
     }
     Ok(values)

@@ -88,8 +88,8 @@ impl Secrets {
         let wallet = border.wallet(sandbox);
         for name in names {
             let name: SecretName = name.parse()?;
-            let secret = border.keeper().current(&name).await;
-            let secret = secret.with_context(|| format!("secret {name}"))?;
+            // What is wrong names the secret.
+            let secret = border.keeper().current(&name).await?;
             if secret.entrusted {
                 bail!(
                     "secret {name} is marked entrusted: its value would be handed in as it is, which only \

@@ -2,16 +2,19 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use gig_policy::SecretName;
+use anyhow::bail;
+use gig_policy::{ParseSecretNameError, SecretName};
 use gig_vault::{
-    Definition, KindDefinition, SecretBytes, ShapeDefinition, UseVaultError, Vault,
+    Definition, SecretBytes, UseVaultError, Vault,
+    provider::ProviderDefinition,
     vault::{Announced, Listed, NewVersion, NotWitnessed, VersionState, Witness},
 };
 use gig_web::secrets::{
-    Announce, SecretChange, SecretDoing, SecretError, SecretFacts, SecretVersion, Secrets,
+    Announce, Described, SecretChange, SecretDoing, SecretError, SecretFacts, SecretVersion,
+    Secrets,
 };
 
-use crate::secrets as vault;
+use crate::secrets::{self as vault, described};
 
 /// At which people stand.
 #[derive(Debug)]
@@ -29,9 +32,10 @@ impl Secrets for VaultDesk {
     }
 
     fn change(&self, change: &SecretChange, announce: Announce) -> Result<u64, SecretError> {
-        let name: SecretName = change.name.parse().map_err(|error| {
-            SecretError::Refused(format!("{:?} is no name of a secret: {error}", change.name))
-        })?;
+        let name: SecretName = change
+            .name
+            .parse()
+            .map_err(|error: ParseSecretNameError| SecretError::Refused(error.to_string()))?;
         let adds = matches!(change.doing, SecretDoing::Add { .. });
         if !adds && !vault::begun().map_err(unavailable)? {
             return Err(SecretError::Missing("the vault is empty".to_owned()));
@@ -40,9 +44,9 @@ impl Secrets for VaultDesk {
         match &change.doing {
             SecretDoing::Add {
                 value,
-                kind,
+                described,
                 expires,
-            } => add(&vault, &name, (value, kind, *expires)),
+            } => add(&vault, &name, (value, described, *expires)),
             SecretDoing::Rotate {
                 value,
                 expires,
@@ -69,7 +73,7 @@ impl Secrets for VaultDesk {
 fn add(
     vault: &Vault,
     name: &SecretName,
-    (value, kind, expires): (&str, &str, Option<Duration>),
+    (value, described, expires): (&str, &Described, Option<Duration>),
 ) -> Result<u64, SecretError> {
     let there = vault.list().map_err(refused)?;
     if there
@@ -78,19 +82,9 @@ fn add(
     {
         return Err(SecretError::Exists(name.as_str().to_owned()));
     }
-    let Some(kind) = KindDefinition::without_options(kind) else {
-        let words =
-            "a kind that needs no options is static or basic; others: gig secret set --definition";
-        return Err(SecretError::Refused(words.to_owned()));
-    };
-    let plain = matches!(kind, KindDefinition::Static);
-    let definition = Definition {
-        kind,
-        shape: plain
-            .then(|| ShapeDefinition::guessed(value.as_bytes()))
-            .flatten(),
-        ..Definition::default()
-    };
+    let definition = definition(described, value);
+    let definition = definition
+        .map_err(|error| SecretError::Refused(format!("cannot keep secret {name}: {error:#}")))?;
     let value = SecretBytes::copy_of(value.as_bytes());
     let new = NewVersion {
         value: Some(&value),
@@ -99,6 +93,24 @@ fn add(
         custody: false,
     };
     vault.set(name, &definition, &new).map_err(refused)
+}
+
+/// As the command line reads it. What is not kept in the vault is fetched from gig's own machine, its files, variables
+/// and programs, and those are for who has the machine.
+fn definition(described: &Described, value: &str) -> anyhow::Result<Definition> {
+    let mut definition = match described {
+        Described::Kind(kind) => described::of_kind(kind, "a definition")?,
+        Described::Definition(text) => described::written(text)?,
+    };
+    if !matches!(definition.provider, ProviderDefinition::Embedded) {
+        bail!(
+            "provider {}: where a value comes from by gig's own machine is said on that machine alone (gig secret set \
+             --definition FILE); leave provider out and give the value",
+            definition.provider.name()
+        );
+    }
+    described::shape(&mut definition, value.as_bytes())?;
+    Ok(definition)
 }
 
 /// Whether a value can be put in from here.
@@ -170,6 +182,7 @@ fn refused(error: UseVaultError) -> SecretError {
         UseVaultError::Large { .. }
         | UseVaultError::Value { .. }
         | UseVaultError::Kind(_)
+        | UseVaultError::Shape(_)
         | UseVaultError::Locked { .. } => SecretError::Refused(words),
         UseVaultError::Witness(_) => SecretError::NotRecorded(words),
         other => unavailable(other.into()),

@@ -348,7 +348,7 @@ impl BodyPlan {
     pub fn place_in(&self, name: &SecretName, trailers: &mut HeaderMap) -> Result<(), Stopped> {
         if self.trailing.lost.contains(name) {
             let name = name.clone();
-            return Err(Stopped::Unavailable(SecretUnavailable::Expired { name }));
+            return Err(Stopped::Unavailable(SecretUnavailable::Ended { name }));
         }
         let ready = |swappable: &Swappable| match swappable {
             Swappable::Ready(replacement) => Some(replacement.clone()),
@@ -360,7 +360,7 @@ impl BodyPlan {
         for replacement in ready {
             let Some(secret) = replacement.newest() else {
                 let name = name.clone();
-                return Err(Stopped::Unavailable(SecretUnavailable::Expired { name }));
+                return Err(Stopped::Unavailable(SecretUnavailable::Ended { name }));
             };
             newest.push(Replacement {
                 secret,

@@ -334,3 +334,29 @@ fn what_waits_at_one_node_is_answered_at_another() {
     assert_eq!(origin.seen().len(), 1);
     assert!(two.held(&token).is_empty());
 }
+
+#[test]
+fn an_answer_just_after_its_node_was_killed_is_told_and_recorded_as_heard_by_nobody() {
+    let server = Postgres::start();
+    let node = || {
+        let folder = tempfile::tempdir().expect("a folder");
+        Appliance::start_on(folder, &[], Some(server.url("postgres")))
+    };
+    let (one, two) = (node(), node());
+    let token = one.token("admin");
+    let origin = Origin::start();
+    one.policy(&token, &holding(origin.port, "5m"));
+    one.server("asker", &curl(origin.port, "/far"));
+    one.run("asker");
+    let id = two.waits(&token, "/far");
+    // As `kill -9` does: nothing says yet that it is gone.
+    drop(one);
+    let word = two.allow(&token, &id, &json!({}));
+    assert_eq!(word.status, 410, "{word:?}");
+    assert!(origin.seen().is_empty());
+    let told = two.records(&token, &format!("request={id}&event=admin"));
+    let verdicts: Vec<_> = told.iter().map(|one| one["verdict"].clone()).collect();
+    assert_eq!(verdicts, ["deny", "allow"], "newest first: {told:?}");
+    let said = told[0]["findings"][0].as_str().expect("words");
+    assert!(said.starts_with("nobody heard the answer"), "{said}");
+}

@@ -130,6 +130,10 @@ fn octets_pass_unchanged_and_the_status_is_the_programs() {
     // Who attached and what it led to have the same sandbox.
     let asked = appliance.records(&token, "server=echo&event=admin");
     let ids: Vec<_> = asked.iter().map(|one| &one["sandbox"]).collect();
+    for one in &asked {
+        let who = one["profile"].as_str().expect("who asked");
+        assert!(who.starts_with(profile), "{who} is not {profile}");
+    }
     assert!(ids.contains(&&started[0]["sandbox"]), "{asked:?}");
     // What it complained of is kept; what it answered is not.
     let log = appliance.gig(&["logs", "echo", "--grep", ""], "");

@@ -14,7 +14,7 @@ fn ask(appliance: &Appliance, token: &str, method: &str, path: &str, body: &Valu
 }
 
 /// Neither value is anywhere that somebody reads.
-fn assert_nowhere(appliance: &Appliance) {
+fn assert_nowhere(appliance: &Appliance, cookie: &str) {
     let pages = [
         "/secrets",
         "/secrets/TOKEN",
@@ -22,9 +22,8 @@ fn assert_nowhere(appliance: &Appliance) {
         "/api/v1/audit",
         "/api/v1/audit/export/jsonl",
     ];
-    let cookie = appliance.first_admin();
     for page in pages {
-        let shown = Ask::new("GET", page).cookie(&cookie).send(appliance);
+        let shown = Ask::new("GET", page).cookie(cookie).send(appliance);
         assert_eq!(shown.status, 200, "{page}: {shown:?}");
         for value in [FIRST, SECOND] {
             assert!(!shown.body.contains(value), "{page}");
@@ -107,7 +106,122 @@ fn a_secret_is_kept_rotated_and_removed_and_its_value_never_comes_out() {
     }
     let who = records[0]["profile"].as_str().expect("who");
     assert!(who.starts_with("token for-admin"), "{who}");
-    assert_nowhere(&appliance);
+    assert_nowhere(&appliance, &appliance.first_admin());
+}
+
+#[test]
+fn every_kind_of_secret_is_set_by_api_as_by_command() {
+    let appliance = Appliance::start();
+    let token = appliance.token("admin");
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/examples/secrets");
+    let key = "AKIAQ3EGUIDTRPW7BZ5L:vN9wXk2+RqLr/7TbYcE4uHsZ0dGmPfJ1aKoI5xQe";
+    let kinds = [
+        ("aws", key),
+        ("basic", "deployment:hunter2hunter2"),
+        ("hmac", FIRST),
+        ("oauth2-client-credentials", FIRST),
+        ("oauth2-refresh-token", FIRST),
+    ];
+    for (number, (kind, value)) in kinds.into_iter().enumerate() {
+        let file = format!("{examples}/{kind}.yaml");
+        let (command, api) = (format!("COMMAND_{number}"), format!("API_{number}"));
+        let set = appliance.gig(&["secret", "set", &command, "--definition", &file], value);
+        assert_eq!(set.status, 0, "{kind}: {set:?}");
+        let definition = std::fs::read_to_string(&file).expect("an example");
+        let body = json!({"value": value, "definition": definition});
+        let path = |name: &str| format!("/api/v1/secrets/{name}");
+        let made = ask(&appliance, &token, "PUT", &path(&api), &body);
+        assert_eq!(made.status, 201, "{kind}: {made:?}");
+        let told = |name: &str| {
+            let one = ask(&appliance, &token, "GET", &path(name), &json!({})).json();
+            let told = ["kind", "provider", "entrusted", "hands_out", "version"];
+            told.map(|field| one[field].clone())
+        };
+        assert_eq!(told(&api), told(&command), "{kind}");
+        assert_eq!(told(&api)[0], kind.replace('-', "_"));
+    }
+}
+
+#[test]
+fn a_definition_that_is_none_or_names_gigs_own_machine_is_refused_and_nothing_is_set() {
+    let appliance = Appliance::start();
+    let token = appliance.token("admin");
+    let path = "/api/v1/secrets/OTHER";
+    for (body, words) in [
+        (
+            json!({"definition": "kind: {aws: {}}\n"}),
+            "not usable as aws",
+        ),
+        (
+            json!({"definition": "kind: static\nkynd: 1\n"}),
+            "line 2 column 1",
+        ),
+        (
+            json!({"definition": "", "kind": "basic"}),
+            "say one of them",
+        ),
+        (
+            json!({"definition": "provider: {command: {program: /bin/true}}\n"}),
+            "provider command",
+        ),
+        (
+            json!({"definition": "provider: {environment: {variable: GIG_MASTER_KEY}}\n"}),
+            "provider environment",
+        ),
+        (
+            json!({"definition": "provider: {file: {path: /etc/shadow}}\n"}),
+            "provider file",
+        ),
+        (
+            json!({"definition": "shape: {like: {prefix: k-, length: 4}}\n"}),
+            "could be guessed",
+        ),
+        (json!({"kind": "odd"}), "kind \"odd\""),
+    ] {
+        let mut asked = body.clone();
+        asked["value"] = FIRST.into();
+        let refused = ask(&appliance, &token, "PUT", path, &asked);
+        assert_eq!(refused.status, 422, "{body}: {refused:?}");
+        let detail = refused.json()["detail"].to_string().replace("\\\"", "\"");
+        assert!(detail.contains(words), "{body}: {detail}");
+    }
+    let none = ask(&appliance, &token, "GET", path, &json!({}));
+    assert_eq!(none.status, 404, "{none:?}");
+}
+
+#[test]
+fn the_consoles_form_keeps_what_its_definition_says() {
+    let appliance = Appliance::start();
+    let token = appliance.token("admin");
+    let cookie = appliance.first_admin();
+    let form = |fields: &str| {
+        appliance
+            .form("/secrets", fields)
+            .cookie(&cookie)
+            .send(&appliance)
+    };
+    let sent = form(&format!(
+        "name=TOKEN&kind=defined&value=&lines={FIRST}&definition=kind:%20%7Boauth2_refresh_token:%20%7Bendpoint:%20%7Btoken_url:%20https://a.example/t%7D,%0D%0A\
+         client:%20%7Bclient_id:%20notes,%20authentication:%20none%7D%7D%7D"
+    ));
+    assert_eq!(sent.status, 303, "{sent:?}");
+    let one = ask(
+        &appliance,
+        &token,
+        "GET",
+        "/api/v1/secrets/TOKEN",
+        &json!({}),
+    )
+    .json();
+    assert_eq!(one["kind"], "oauth2_refresh_token", "{one}");
+    let sent = form(&format!(
+        "name=OTHER&kind=static&value={FIRST}&definition=kind:%20basic"
+    ));
+    assert!(
+        sent.status == 422 && sent.body.contains("leave one of them out"),
+        "{sent:?}"
+    );
+    assert_nowhere(&appliance, &cookie);
 }
 
 #[test]
@@ -141,6 +255,12 @@ fn secrets_are_listed_with_where_they_may_go_and_unusable_ones_are_refused() {
         &json!({"value": SECOND}),
     );
     assert_eq!(named.status, 422, "{named:?}");
+    let detail = named.json()["detail"].to_string();
+    assert_eq!(
+        detail.matches("a b").count(),
+        1,
+        "it says so once: {detail}"
+    );
 
     let listed = ask(&appliance, &token, "GET", "/api/v1/secrets", &json!({})).json();
     let one = &listed["items"][1];

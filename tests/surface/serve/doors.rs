@@ -229,7 +229,10 @@ fn nobody_in_a_sandbox_is_the_owner_of_an_appliance_whose_folder_it_is_shown() {
         answer(command, "")
     };
     let owner = run(&ask);
-    assert!(owner.output.contains("on this machine"), "{owner:?}");
+    assert!(
+        owner.output.contains("owner of this machine (uid "),
+        "{owner:?}"
+    );
     // Whose process ids are another namespace's.
     let apart = ["unshare", "--user", "--map-current-user", "--pid", "--fork"];
     let refused = run(&[&apart[..], &["--mount-proc"], &ask].concat());

@@ -392,3 +392,57 @@ fn a_policy_that_is_refused_says_every_mistake_with_its_place() {
         "{refused:?}"
     );
 }
+
+#[test]
+fn a_secret_that_the_vault_does_not_have_is_told_where_a_policy_names_it() {
+    const NAMES: &str = "version: 1\negress:\n  - {host: a.example, secrets: [HERE]}\n  - \
+                         {host: b.example, secrets: [GONE, HERE]}\n";
+    let appliance = Appliance::start();
+    let set = appliance.gig(&["secret", "set", "HERE"], "a-value-of-some-length");
+    assert_eq!(set.status, 0, "{set:?}");
+    let ok = |words: &[&str], input: &str| {
+        let done = appliance.gig(words, input);
+        assert_eq!(done.status, 0, "{words:?}: {done:?}");
+        done.output
+    };
+    let told = |said: &str| {
+        let mut lines = said.lines().filter(|line| line.contains("secret_not_set"));
+        let line = lines.next().expect("a finding").to_owned();
+        assert!(lines.next().is_none(), "{said}");
+        assert!(
+            line.contains(":4:5: secret_not_set: egress[1]: ") && line.contains("no secret GONE"),
+            "{line}"
+        );
+    };
+    told(&ok(&["policy", "apply", "web", "-"], NAMES));
+    told(&ok(&["policy", "check", "-", "--appliance"], NAMES));
+    let checked = ok(&["policy", "check", "-", "--appliance", "--json"], NAMES);
+    let checked: Value = serde_json::from_str(&checked).expect("JSON");
+    let findings = checked["findings"].as_array().expect("a list");
+    let mut findings = findings.iter();
+    let finding = findings.find(|one| one["kind"] == "secret_not_set");
+    let finding = finding.expect("a finding");
+    assert_eq!(
+        (&finding["kind"], &finding["line"], &finding["column"]),
+        (&json!("secret_not_set"), &json!(4), &json!(5)),
+        "{checked}"
+    );
+    // Without the appliance nobody knows what its vault has.
+    assert!(!ok(&["policy", "check", "-"], NAMES).contains("secret_not_set"));
+    let wrong = appliance.gig(
+        &["policy", "check", "-", "--appliance"],
+        "version: 1\negress: 7\n",
+    );
+    assert!(
+        wrong.status == 1 && wrong.output.contains(":2:9: "),
+        "{wrong:?}"
+    );
+    let cookie = appliance.first_admin();
+    let page = Ask::new("GET", "/policies/web/edit").cookie(&cookie);
+    let page = page.send(&appliance);
+    assert!(page.body.contains("no secret GONE"), "{page:?}");
+    // Once it is set there is nothing to say.
+    let set = appliance.gig(&["secret", "set", "GONE"], "another-value-of-some-length");
+    assert_eq!(set.status, 0, "{set:?}");
+    assert!(!ok(&["policy", "apply", "web", "-"], NAMES).contains("secret_not_set"));
+}

@@ -237,3 +237,67 @@ fn assert_proved_away_from_here(appliance: &Appliance, auditor: &str, part: &str
     assert_eq!(part.status, 1, "{part:?}");
     assert!(part.output.contains("with its proof"), "{part:?}");
 }
+
+#[test]
+fn a_teams_members_its_policy_and_its_floor_are_simulated_before_they_are_changed() {
+    let appliance = Appliance::start();
+    let token = appliance.token("admin");
+    let put = |path: &str, body: Value| {
+        let put = Ask::new("PUT", path).token(&token).header("If-Match", "*");
+        put.json(&body).send(&appliance)
+    };
+    save(&appliance, &token, "web", WANTED);
+    save(&appliance, &token, "closed", NOTHING);
+    let script = "curl -s -m 20 http://wanted.test/; exec sleep 1000";
+    let words = [
+        "server", "add", "asker", "--policy", "web", "--", "/bin/sh", "-c", script,
+    ];
+    let added = appliance.gig(&words, "");
+    assert_eq!(added.status, 0, "{added:?}");
+    let started = appliance.gig(&["server", "start", "asker", "--for", "ana"], "");
+    assert_eq!(started.status, 0, "{started:?}");
+    appliance.until("it asked", |one| {
+        !one.records(&token, "host=wanted.test").is_empty()
+    });
+    let simulate = |path: &str, body: Value| -> Value {
+        let reply = ask(&appliance, &token, path, &body);
+        assert_eq!(reply.status, 200, "{path}: {reply:?}");
+        reply.json()
+    };
+    let denies = |told: &Value| told["newly_denied"].to_string().contains("wanted.test");
+    let [all, floors] = ["assignments", "floors"].map(|what| format!("/api/v1/{what}/simulate"));
+    for path in [&all, &floors] {
+        let told = simulate(path, json!({"profile": "ana", "policy": "closed"}));
+        assert!(denies(&told), "{path}: {told}");
+        let told = simulate(path, json!({"profile": "ben", "policy": "closed"}));
+        assert_eq!(told["records"], 0, "{path}: {told}");
+        let lost = ask(&appliance, &token, path, &json!({"policy": "lost"}));
+        assert_eq!(lost.status, 404, "{path}: {lost:?}");
+    }
+    let team = "/api/v1/teams/data";
+    let made = Ask::new("PUT", team)
+        .token(&token)
+        .header("If-None-Match", "*");
+    let made = made.json(&json!({"members": ["ben"]})).send(&appliance);
+    assert_eq!(made.status, 200, "{made:?}");
+    let simulate_team =
+        |members: Value| simulate(&format!("{team}/simulate"), json!({"members": members}));
+    assert_eq!(
+        simulate_team(json!(["ana"]))["records"],
+        0,
+        "it has nothing"
+    );
+    for what in ["assignments", "floors"] {
+        let path = format!("/api/v1/{what}");
+        let done = put(&path, json!({"team": "data", "policy": "closed"}));
+        assert_eq!(done.status, 204, "{done:?}");
+        let told = simulate_team(json!(["ana", "ben"]));
+        assert!(denies(&told), "{what}: {told}");
+        assert_eq!(simulate_team(json!([]))["records"], 0, "{what}");
+        let done = put(&path, json!({"team": "data", "policy": null}));
+        assert_eq!(done.status, 204, "{done:?}");
+    }
+    // Nothing of it was done.
+    let kept = Ask::new("GET", team).token(&token).send(&appliance).json();
+    assert_eq!(kept["members"], json!(["ben"]), "{kept}");
+}

@@ -225,6 +225,36 @@ async fn a_revocation_by_another_process_shows_at_once() {
 }
 
 #[tokio::test]
+async fn what_was_revoked_is_told_from_what_expired() {
+    let lab = Lab::new();
+    let keeper = lab.keeper();
+    let value = SecretBytes::from("a value of some length");
+    let new = NewVersion {
+        value: Some(&value),
+        expires: Some(Duration::from_secs(60)),
+        grace: Duration::ZERO,
+        custody: false,
+    };
+    for one in ["OLD", "CALLED_BACK"] {
+        let set = lab.vault.set(&name(one), &Definition::default(), &new);
+        assert_eq!(set.unwrap(), 1);
+    }
+    let removed = lab.vault.remove(&name("CALLED_BACK"), Some(1), false);
+    assert_eq!(removed.unwrap().versions, 1);
+    lab.pass(60);
+    let why = async |one| keeper.current(&name(one)).await.unwrap_err().to_string();
+    let (old, called_back) = (why("OLD").await, why("CALLED_BACK").await);
+    assert!(
+        old.contains("OLD expired at") && !old.contains("revoked"),
+        "{old}"
+    );
+    assert!(
+        called_back.contains("CALLED_BACK was revoked at") && !called_back.contains("expired"),
+        "{called_back}"
+    );
+}
+
+#[tokio::test]
 async fn the_old_version_may_leave_in_its_grace_time_only() {
     let lab = Lab::new();
     put(&lab.vault, "A", "first value", "{}", 0);

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use axum::{
-    extract::{Path, State},
+    extract::State,
     http::{HeaderMap, StatusCode},
     response::Response,
 };
@@ -16,7 +16,7 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::{
-    Body,
+    Body, Path,
     audit::found,
     policies::{PolicyView, Saved, Written, save_written},
     proposals::{ProposalView, brief},

@@ -70,6 +70,29 @@ impl AssignmentView {
     }
 }
 
+impl AssignmentView {
+    /// What is said of a request that does not say what it is built on: with what else is wrong with it.
+    pub(super) async fn judged_beside(&self, app: &App, unseen: Problem) -> Problem {
+        if unseen.status() != StatusCode::PRECONDITION_REQUIRED {
+            return unseen;
+        }
+        unseen.beside(self.known(app).await)
+    }
+
+    /// For whom it is, where the policy is one that is kept.
+    pub(super) async fn known(&self, app: &App) -> Result<Place, Problem> {
+        let place = self.place()?;
+        if let Some(name) = self.policy.clone() {
+            let wanted = name.clone();
+            let kept = app.ask(move |store| store.policy(&wanted, None)).await?;
+            if kept.is_none() {
+                return Err(Problem::missing("policy", &name));
+            }
+        }
+        Ok(place)
+    }
+}
+
 impl From<Assignment> for AssignmentView {
     fn from(one: Assignment) -> Self {
         let (mut server, mut team, mut profile) = (None, None, None);
@@ -119,10 +142,14 @@ pub(crate) async fn assign(
 ) -> Result<Response, Problem> {
     caller.require(Permission::AssignPolicies)?;
     let there = app.ask(|store| store.assignments()).await?;
+    let expected = match seen(&headers, &there, "assignments") {
+        Ok(expected) => expected,
+        Err(unseen) => return Err(wanted.judged_beside(&app, unseen).await),
+    };
     let change = Change::Assign {
         place: wanted.place()?,
         policy: wanted.policy,
-        expected: seen(&headers, &there, "assignments")?,
+        expected,
     };
     let applied = app.change(caller.actor(&app), change).await?;
     Ok(proposals::done(applied))

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use axum::{
-    extract::{Path, State},
+    extract::State,
     http::header,
     response::{IntoResponse, Response},
 };
@@ -19,7 +19,7 @@ use utoipa::{
     openapi::schema::{Object, ObjectBuilder, Type},
 };
 
-use super::{Asked, within};
+use super::{Asked, Path, within};
 use crate::{api_error::Problem, app::App, auth::Caller, role::Permission};
 
 /// What to find.

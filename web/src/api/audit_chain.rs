@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::{
-    Json,
-    extract::{Path, State},
-};
+use axum::{Json, extract::State};
 use gig_audit::{
     chain::ChainFault,
     log::in_chain::{Gap, InChain, Neighbour, Sealed},
@@ -14,7 +11,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::audit::{id, place, written};
-use crate::{api_error::Problem, app::App, auth::Caller, role::Permission};
+use crate::{api::Path, api_error::Problem, app::App, auth::Caller, role::Permission};
 
 /// A record in its chain, computed anew from the lines that are there.
 #[derive(Debug, Serialize, ToSchema)]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use axum::{
     body::{Body, Bytes},
-    extract::{Path, State},
+    extract::State,
     http::{HeaderMap, Method, header},
     response::{IntoResponse, Response},
 };
@@ -22,7 +22,7 @@ use gig_audit::{
 use utoipa::openapi::path::{Parameter, ParameterIn};
 
 use super::{
-    Asked,
+    Asked, Path,
     audit::{AuditAsked, MOST},
 };
 use crate::{

@@ -14,7 +14,7 @@ use crate::{
     api_error::Problem,
     app::App,
     auth::Caller,
-    role::Permission,
+    role::{Permission, Role},
     store::{Applied, Change, Place},
 };
 
@@ -47,7 +47,10 @@ pub(crate) async fn set(
 ) -> Result<Response, Problem> {
     caller.require(Permission::SetFloors)?;
     let there = app.ask(|store| store.floors()).await?;
-    let expected = seen(&headers, &there, "floors")?;
+    let expected = match seen(&headers, &there, "floors") {
+        Ok(expected) => expected,
+        Err(unseen) => return Err(wanted.judged_beside(&app, unseen).await),
+    };
     let place = wanted.place()?;
     let applied = set_floor(&app, &caller, (place, wanted.policy), expected).await?;
     Ok(done(applied))
@@ -75,10 +78,13 @@ pub(crate) async fn guard(app: &App, caller: &Caller, policy: &str) -> Result<()
         return Ok(());
     }
     let floors = app.ask(|store| store.floors()).await?;
+    let least = Role::least(Permission::SetFloors);
     match floors.iter().any(|one| one.policy == policy) {
         true => Err(Problem::forbidden(format!(
-            "{policy} is a floor, which bounds what others allow: an admin changes it"
-        ))),
+            "{policy} is a floor, which bounds what others allow: to {} takes the role {least}",
+            Permission::SetFloors.words()
+        ))
+        .taking(least)),
         false => Ok(()),
     }
 }

@@ -1,21 +1,21 @@
 //! What waits for a person: held requests, allowed once, by a rule for an hour or for ever, or denied; and
 //! denials of the last day that nobody has decided on.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     Json,
-    extract::{Path, State},
+    extract::State,
     http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
-use gig_audit::row::Row;
+use gig_audit::{Deed, Entry, Event, VerdictWord, row::Row};
 use gig_policy::Lookalike;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{
-    Body,
+    Body, Path,
     allowing::{Wanted, by_rule},
     audit,
     policies::{PolicyView, Saved},
@@ -29,7 +29,7 @@ use crate::{
     auth::Caller,
     profile::Sight,
     role::Permission,
-    store::{Change, HeldFacts, HeldRow},
+    store::{Change, ChangeError, HeldFacts, HeldFate, HeldRow},
     waiting::{Waiting, waiting},
 };
 
@@ -354,11 +354,52 @@ pub(crate) async fn answer(
         // store looks at whose it is).
         caller.require(Permission::Approve)?;
     }
-    let what = one(app, caller, (&id, sight)).await?.facts.words();
+    let found = one(app, caller, (&id, sight)).await?;
+    let what = found.facts.words();
     let change = Change::AnswerHeld { id, allow, what };
     app.change(caller.actor(app), change).await?;
     app.held.ring();
-    Ok(())
+    match app.held.has(&found) {
+        true => Ok(()),
+        false => heard(app, caller, found, allow).await,
+    }
+}
+
+/// Waits until the node that has the request hears what was said of it. One that was killed just now hears nothing: then
+/// the record, which says that it was allowed or denied, is told that it was not, and so is who said it.
+async fn heard(app: &App, caller: &Caller, row: HeldRow, allow: bool) -> Result<(), Problem> {
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        let id = row.id.clone();
+        match app.ask(move |store| store.take_back_word(&id)).await? {
+            HeldFate::Heard => return Ok(()),
+            HeldFate::TakenBack => break,
+            // A database that answers and a node that neither hears nor is lost: its own clock ends what waits.
+            HeldFate::Unheard if tokio::time::Instant::now() > deadline => {
+                return Err(Problem::unavailable(
+                    "the node that has the request has not taken the answer yet: the record of the request says what \
+                     becomes of it",
+                ));
+            }
+            HeldFate::Unheard => tokio::time::sleep(LOOK_EVERY).await,
+        }
+    }
+    let mut entry = Entry::new(Event::Admin);
+    let actor = caller.actor(app);
+    entry.profile = Some(actor.words().into());
+    entry.src = actor.address;
+    entry.verdict = Some(VerdictWord::Deny);
+    entry.deed = Some(if allow {
+        Deed::HeldAllow
+    } else {
+        Deed::HeldDeny
+    });
+    entry.subject = Some(row.id.as_str().into());
+    entry.request = Some(row.id.as_str().into());
+    let words = "nobody heard the answer that was recorded before this: the gig whose proxy had the request is gone";
+    entry.findings = vec![words.into()];
+    app.record(entry).await?;
+    Err(ChangeError::Unheard { id: row.id }.into())
 }
 
 async fn one(app: &App, caller: &Caller, (id, sight): (&str, &Sight)) -> Result<HeldRow, Problem> {
@@ -416,3 +457,8 @@ fn row(facts: &HeldFacts) -> Row {
         ..Row::default()
     }
 }
+
+/// A node says every other second that it lives, and is lost after ten without a word: longer than both.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// A node looks four times a second.
+const LOOK_EVERY: Duration = Duration::from_millis(100);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use axum::{
     Json,
-    extract::{Path, State},
+    extract::State,
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
 };
@@ -24,11 +24,11 @@ mod saving;
 pub(crate) use binding::Ways;
 pub(crate) use importing::imported;
 pub(crate) use saving::{
-    Saved, Written, checked, policy_name, remove_policy, roll_back_to, save_written,
+    Saved, Written, checked, judged, policy_name, remove_policy, roll_back_to, save_written,
 };
 
 use super::{
-    Asked, Body, Items, Order, Paging, counted,
+    Asked, Body, Items, Order, Paging, Path, counted,
     precondition::{has, holds},
     proposals::{self, ProposalView},
     time,
@@ -37,7 +37,6 @@ use crate::{
     api_error::Problem,
     app::App,
     auth::Caller,
-    document,
     role::Permission,
     store::{ChangeError, PolicyHead, PolicyVersion},
 };
@@ -194,11 +193,14 @@ pub(crate) async fn save(
 ) -> Result<Response, Problem> {
     caller.require(Permission::EditPolicies)?;
     let expected = built_on(&app, &name, &headers).await?;
-    let expected = expected.ok_or_else(|| Problem::unseen("policy"))?;
     let written = Written {
         document: new.document,
         reason: new.reason,
         server: new.server,
+    };
+    let Some(expected) = expected else {
+        let judged = judged(&app, &caller, &name, &written).await;
+        return Err(Problem::unseen("policy").beside(judged));
     };
     let saved = save_written(&app, &caller, name, Some(expected), written).await?;
     Ok(saved.answer())
@@ -274,7 +276,13 @@ pub(crate) async fn roll_back(
     Body(back): Body<RollBack>,
 ) -> Result<Response, Problem> {
     caller.require(Permission::EditPolicies)?;
-    let on = seen(&app, &name, &headers).await?;
+    let on = match seen(&app, &name, &headers).await {
+        Err(unseen) if unseen.status() == StatusCode::PRECONDITION_REQUIRED => {
+            let old = version_of(&app, &caller, name, Some(back.version)).await;
+            return Err(unseen.beside(old));
+        }
+        said => said?,
+    };
     let saved = roll_back_to(&app, &caller, name, (back.version, on), back.reason).await?;
     Ok(saved.answer())
 }
@@ -289,13 +297,7 @@ pub(crate) async fn check(
 ) -> Result<Json<DraftAnswer>, Problem> {
     caller.require(Permission::EditPolicies)?;
     let named = draft.name.filter(|name| !name.trim().is_empty());
-    let checked = match named {
-        Some(name) => checked(&app, name, draft.document).await?,
-        None => {
-            let text = draft.document;
-            app.aside(move || document::check_unnamed(&text)).await?
-        }
-    };
+    let checked = checked(&app, named, draft.document).await?;
     Ok(Json(DraftAnswer {
         valid: checked.problems.is_empty(),
         problems: checked.problems,

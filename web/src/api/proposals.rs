@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use axum::{
     Json,
-    extract::{Path, State},
+    extract::State,
     http::{StatusCode, header},
     response::{IntoResponse as _, Response},
 };
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::{Asked, Body, counted, time};
+use super::{Asked, Body, Path, counted, time};
 use crate::{
     api_error::Problem,
     app::App,

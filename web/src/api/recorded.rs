@@ -2,22 +2,19 @@
 
 use std::sync::Arc;
 
-use axum::{
-    Json,
-    extract::{Path, State},
-};
+use axum::{Json, extract::State};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::{Body, proposals::proposal};
+use super::{Body, Path, assignments::AssignmentView, proposals::proposal};
 use crate::{
     api_error::Problem,
     app::App,
     auth::Caller,
-    in_force::{InForce, Supposed},
+    in_force::{InForce, Supposed, SupposedTeam},
     recorded::{self, Breadth, MOST_DAYS, Simulation, Span, Suggested},
     role::Permission,
-    store::{Draft, Name, ProposalKind},
+    store::{Draft, Name, ProposalKind, members},
 };
 
 /// A draft, and the traffic that it is to decide.
@@ -81,8 +78,112 @@ pub(crate) async fn suggest(
     ))
 }
 
-/// Decides a week's recorded traffic again as a proposal would have it: by the document that it would save, or by the policy
-/// that it would put in force somewhere or take out, or have as a floor.
+/// Where another policy, or none, is to stand.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ToSimulatePlace {
+    /// A server, whoever it runs for.
+    #[serde(default)]
+    server: Option<String>,
+    /// A team, whatever server runs for who is of it.
+    #[serde(default)]
+    team: Option<String>,
+    /// A person, whatever server runs for them.
+    #[serde(default)]
+    profile: Option<String>,
+    /// A policy; null takes out what is there.
+    policy: Option<String>,
+    /// Days until now, 1 to 90.
+    #[serde(default = "week")]
+    days: u16,
+}
+
+/// Who is to be of a team.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ToSimulateTeam {
+    /// Users, or those whom a gateway serves, by name; all others are of it no more.
+    #[schema(value_type = Vec<String>)]
+    members: Vec<Name>,
+    /// Days until now, 1 to 90.
+    #[serde(default = "week")]
+    days: u16,
+}
+
+/// Decides recorded traffic again as if a policy were in force for a person, a team, a server, or for all, or none were;
+/// keeps nothing.
+#[utoipa::path(post, path = "/api/v1/assignments/simulate", tag = "policies", request_body = ToSimulatePlace,
+    responses((status = 200, body = Simulation), (status = 404, body = Problem), (status = 429, body = Problem),
+              (status = 503, body = Problem)))]
+pub(crate) async fn of_assignment(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Body(asked): Body<ToSimulatePlace>,
+) -> Result<Json<Simulation>, Problem> {
+    elsewhere(&app, &caller, asked, false).await
+}
+
+/// Decides recorded traffic again as if a policy were the floor of a person, a team, a server, or of all, or none were;
+/// keeps nothing.
+#[utoipa::path(post, path = "/api/v1/floors/simulate", tag = "policies", request_body = ToSimulatePlace,
+    responses((status = 200, body = Simulation), (status = 404, body = Problem), (status = 429, body = Problem),
+              (status = 503, body = Problem)))]
+pub(crate) async fn of_floor(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Body(asked): Body<ToSimulatePlace>,
+) -> Result<Json<Simulation>, Problem> {
+    elsewhere(&app, &caller, asked, true).await
+}
+
+/// Decides recorded traffic again as if these were of a team: that of who would come or go, where the team has a policy
+/// or a floor; keeps nothing. A team that is not there has neither, so that nothing changes.
+#[utoipa::path(post, path = "/api/v1/teams/{name}/simulate", tag = "teams", request_body = ToSimulateTeam,
+    responses((status = 200, body = Simulation), (status = 422, body = Problem), (status = 429, body = Problem),
+              (status = 503, body = Problem)))]
+pub(crate) async fn of_team(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    Body(asked): Body<ToSimulateTeam>,
+) -> Result<Json<Simulation>, Problem> {
+    takes_part(&caller)?;
+    within_days(asked.days)?;
+    let supposed = SupposedTeam {
+        name: name.parse::<Name>()?.to_string(),
+        members: members(&asked.members),
+    };
+    let done = recorded::simulate_team(&app, supposed, asked.days).await?;
+    Ok(Json(done))
+}
+
+async fn elsewhere(
+    app: &Arc<App>,
+    caller: &Caller,
+    asked: ToSimulatePlace,
+    is_floor: bool,
+) -> Result<Json<Simulation>, Problem> {
+    takes_part(caller)?;
+    within_days(asked.days)?;
+    let wanted = AssignmentView {
+        server: asked.server,
+        team: asked.team,
+        profile: asked.profile,
+        policy: asked.policy,
+    };
+    // A policy that is not there would deny everything, which nobody means.
+    let place = wanted.known(app).await?;
+    let supposed = Supposed {
+        place,
+        policy: wanted.policy,
+        is_floor,
+    };
+    let done = recorded::simulate_place(app, supposed, asked.days).await?;
+    Ok(Json(done))
+}
+
+/// Decides a week's recorded traffic again as a proposal would have it: by the document that it would save, by the policy
+/// that it would put in force somewhere or take out, or have as a floor, or by who would be of a team.
 #[utoipa::path(get, path = "/api/v1/proposals/{id}/simulation", tag = "proposals",
     responses((status = 200, body = Simulation), (status = 404, body = Problem),
               (status = 429, body = Problem), (status = 503, body = Problem)))]
@@ -113,6 +214,15 @@ pub(crate) async fn simulated_draft(
     if let Some(supposed) = supposed(&draft) {
         takes_part(caller)?;
         let done = recorded::simulate_place(app, supposed, week()).await?;
+        return Ok(Some(done));
+    }
+    if draft.kind == ProposalKind::SaveTeam {
+        takes_part(caller)?;
+        let supposed = SupposedTeam {
+            members: draft.value.split_whitespace().map(str::to_owned).collect(),
+            name: draft.subject,
+        };
+        let done = recorded::simulate_team(app, supposed, week()).await?;
         return Ok(Some(done));
     }
     let name = draft.policy().filter(|_| draft.holds_document());
@@ -188,10 +298,7 @@ pub(crate) fn span(
     server: Option<String>,
     sandbox: Option<String>,
 ) -> Result<Span, Problem> {
-    if !(1..=MOST_DAYS).contains(&days) {
-        let words = format!("days are 1 to {MOST_DAYS}");
-        return Err(Problem::invalid(words));
-    }
+    within_days(days)?;
     let given = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
     let (server, sandbox) = (given(server), given(sandbox));
     let neither = server.is_none() && sandbox.is_none();
@@ -201,6 +308,13 @@ pub(crate) fn span(
         server,
         sandbox,
     })
+}
+
+fn within_days(days: u16) -> Result<(), Problem> {
+    match (1..=MOST_DAYS).contains(&days) {
+        true => Ok(()),
+        false => Err(Problem::invalid(format!("days are 1 to {MOST_DAYS}"))),
+    }
 }
 
 /// Long enough for what happens weekly.

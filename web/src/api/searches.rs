@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     Json,
-    extract::{Path, Query, State},
+    extract::{Query, State},
     http::{StatusCode, Uri},
 };
 use jiff::Timestamp;
@@ -12,7 +12,9 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::{Asked, Body, Items, Made, Order, Paging, audit::AuditAsked, time};
+use super::{
+    Asked, Body, Items, Made, Order, Paging, Path, audit::AuditAsked, reading::cause, time,
+};
 use crate::{
     api_error::Problem,
     app::App,
@@ -178,7 +180,7 @@ fn plain(text: &str) -> Result<String, Problem> {
         .parse()
         .map_err(|error: http::uri::InvalidUri| wrong(error.to_string()))?;
     let asked = Query::<AuditAsked>::try_from_uri(&uri);
-    let Query(asked) = asked.map_err(|rejection| wrong(rejection.body_text()))?;
+    let Query(asked) = asked.map_err(|rejection| wrong(cause(&rejection)))?;
     // What cannot be searched for is refused now, not by who clicks on it.
     asked.query()?;
     Ok(query(&asked, ""))

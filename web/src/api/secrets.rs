@@ -6,25 +6,21 @@ use std::{
     time::Duration,
 };
 
-use axum::{
-    Json,
-    extract::{Path, State},
-    http::StatusCode,
-};
-use gig_policy::SecretName;
+use axum::{Json, extract::State, http::StatusCode};
+use gig_policy::{ParseSecretNameError, SecretName};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use zeroize::Zeroizing;
 
-use super::{Asked, Body, Items, Made, Order, Paging, time};
+use super::{Asked, Body, Items, Made, Order, Paging, Path, time};
 use crate::{
     api_error::Problem,
     app::App,
     auth::Caller,
     document,
     role::Permission,
-    secrets::{SecretChange, SecretDoing, SecretFacts, SecretVersion},
+    secrets::{Described, SecretChange, SecretDoing, SecretFacts, SecretVersion},
     store::{PolicyVersion, Store, StoreError},
 };
 
@@ -93,9 +89,13 @@ pub(crate) struct NewSecret {
     #[serde(deserialize_with = "crate::password::typed")]
     #[schema(value_type = String)]
     value: Zeroizing<String>,
-    /// `static`, or `basic` for `user:password`. Other kinds have options: `gig secret set --definition`.
-    #[serde(default = "plain")]
-    kind: String,
+    /// `static` (also where nothing is said), or `basic` for `user:password`. Other kinds have options: `definition`.
+    #[serde(default)]
+    kind: Option<String>,
+    /// Instead of `kind`: kind, shape and `entrusted` as a YAML or JSON document, as `gig secret set --definition` takes
+    /// it. Providers other than the vault itself are named on gig's own machine alone.
+    #[serde(default)]
+    definition: Option<String>,
     /// Days until it ends; absent: never.
     #[serde(default)]
     days: Option<u16>,
@@ -167,7 +167,7 @@ pub(crate) async fn add(
     let place = format!("/api/v1/secrets/{name}");
     let doing = SecretDoing::Add {
         value: new.value,
-        kind: new.kind,
+        described: described(new.kind, new.definition)?,
         expires: new.days.map(days),
     };
     let version = change(&app, &caller, name, doing).await?;
@@ -218,7 +218,7 @@ pub(crate) async fn change(
     caller.require(Permission::ManageSecrets)?;
     let name: SecretName = name
         .parse()
-        .map_err(|error| unusable(&format!("{name:?} is no name of a secret: {error}")))?;
+        .map_err(|error: ParseSecretNameError| unusable(&error.to_string()))?;
     if let SecretDoing::Add { value, .. } | SecretDoing::Rotate { value, .. } = &doing
         && value.is_empty()
     {
@@ -240,6 +240,20 @@ pub(crate) fn days(days: u16) -> Duration {
 
 pub(crate) fn hours(hours: u16) -> Duration {
     Duration::from_secs(u64::from(hours) * 3600)
+}
+
+/// What the new secret is, of the two ways to say it.
+pub(crate) fn described(
+    kind: Option<String>,
+    definition: Option<String>,
+) -> Result<Described, Problem> {
+    match (kind, definition) {
+        (Some(_), Some(_)) => Err(unusable(
+            "kind and definition: say one of them, as a definition names its kind",
+        )),
+        (None, Some(text)) => Ok(Described::Definition(text)),
+        (kind, None) => Ok(Described::Kind(kind.unwrap_or_else(plain))),
+    }
 }
 
 fn plain() -> String {

@@ -3,18 +3,14 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use axum::{
-    Json,
-    extract::{Path, State},
-    http::HeaderMap,
-};
+use axum::{Json, extract::State, http::HeaderMap};
 use gig_policy::SandboxId;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::{Asked, time, within};
+use super::{Asked, Path, time, within};
 use crate::{
     api_error::Problem,
     app::App,

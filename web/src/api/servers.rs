@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use axum::{
     Json,
-    extract::{Path, State},
+    extract::State,
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse as _, Response},
 };
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{Asked, Body, Items, Order, Paging, precondition::holds, time};
+use super::{Asked, Body, Items, Order, Paging, Path, precondition::holds, time};
 use crate::{
     api_error::Problem,
     app::App,
@@ -131,7 +131,8 @@ pub(crate) async fn save(
     let changed = || ChangeError::Meanwhile { what }.into();
     let said = holds(&headers, tag.as_deref(), changed)?;
     if !(said.on_this || said.new) {
-        return Err(Problem::unseen("server"));
+        let named = name.parse::<Name>().map_err(Problem::from);
+        return Err(Problem::unseen("server").beside(named.and_then(|_| check(&spec))));
     }
     let built_on = BuiltOn::Tag(tag.unwrap_or_default());
     save_server(&app, &caller, name, spec, built_on).await?;

@@ -2,15 +2,11 @@
 
 use std::sync::Arc;
 
-use axum::{
-    Json,
-    extract::{Path, State},
-    http::StatusCode,
-};
+use axum::{Json, extract::State, http::StatusCode};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{Asked, Items, Order, Paging, time};
+use super::{Asked, Items, Order, Paging, Path, time};
 use crate::{
     api_error::Problem,
     app::App,

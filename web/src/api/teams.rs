@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::{
     Json,
-    extract::{Path, State},
+    extract::State,
     http::{HeaderMap, header},
     response::{IntoResponse, Response},
 };
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{
-    Asked, Body, Items, Order, Paging,
+    Asked, Body, Items, Order, Paging, Path,
     precondition::holds,
     proposals::{ProposalView, done, waits},
     time,
@@ -101,7 +101,10 @@ pub(crate) async fn save(
 ) -> Result<Response, Problem> {
     caller.require(Permission::ManageTeams)?;
     let expected = built_on(&app, &name, &headers).await?;
-    let expected = expected.ok_or_else(|| Problem::unseen("team"))?;
+    let expected = expected.ok_or_else(|| {
+        let named = name.parse::<Name>().map_err(Problem::from);
+        Problem::unseen("team").beside(named)
+    })?;
     let applied = save_team(&app, &caller, &name, &wanted.members, Some(expected)).await?;
     if let Some(proposal) = applied.proposal {
         return Ok(waits(proposal));

@@ -2,17 +2,13 @@
 
 use std::sync::Arc;
 
-use axum::{
-    Extension, Json,
-    extract::{Path, State},
-    http::StatusCode,
-};
+use axum::{Extension, Json, extract::State, http::StatusCode};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use zeroize::Zeroizing;
 
-use super::{Asked, Body, Items, Made, Order, Paging, time};
+use super::{Asked, Body, Items, Made, Order, Paging, Path, time};
 use crate::{
     api_error::Problem,
     app::App,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     Json,
-    extract::{Path, State},
+    extract::State,
     http::StatusCode,
     response::{IntoResponse as _, Response},
 };
@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 use zeroize::Zeroizing;
 
 use super::{
-    Asked, Body, Items, Made, Order, Paging,
+    Asked, Body, Items, Made, Order, Paging, Path,
     proposals::{self, ProposalView},
     time,
 };

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use axum::{
     Json,
-    extract::{Path, State},
+    extract::State,
     http::{StatusCode, Uri},
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Asked, Body, Items, Order, Paging, time};
+use super::{Asked, Body, Items, Order, Paging, Path, time};
 use crate::{
     api_error::Problem,
     app::App,

@@ -150,7 +150,7 @@ impl Lab {
 pub(crate) fn owner() -> Actor {
     Actor {
         once: None,
-        name: "uid 0 on this machine".into(),
+        name: crate::local_user(0).into(),
         person: Some(Actor::OWNER.into()),
         owner: true,
         standing: Standing::Itself,

@@ -136,11 +136,14 @@ impl Counted {
 pub(crate) const EXPORT: &str = "GET /api/v1/audit/export/{format}";
 
 /// What changes nothing that is kept, or has bounds of its own.
-pub(crate) const FREE: [&str; 11] = [
+pub(crate) const FREE: [&str; 14] = [
     "POST /api/v1/policies/check",
     "POST /api/v1/policies/import",
     "POST /api/v1/policies/{name}/simulate",
     "POST /api/v1/policies/{name}/suggest",
+    "POST /api/v1/assignments/simulate",
+    "POST /api/v1/floors/simulate",
+    "POST /api/v1/teams/{name}/simulate",
     // Whoever leaves is not kept, nor who throws somebody out who has got hold of their session or token.
     "POST /sign-out",
     "DELETE /api/v1/sessions/{id}",

@@ -8,6 +8,8 @@ use std::fs;
 
 use tokio::net::UnixStream;
 
+use crate::store::Actor;
+
 /// How the record names the owner; `None` for somebody who is not let in.
 pub(super) fn owner(stream: &UnixStream) -> Option<String> {
     let peer = stream.peer_cred().ok()?;
@@ -18,11 +20,11 @@ pub(super) fn owner(stream: &UnixStream) -> Option<String> {
     (is_root || is_own).then(|| local_user(uid))
 }
 
-/// How the record names a user of this machine, at the socket and where a command changes something by itself: by
-/// number alone, which no file of accounts changes.
+/// How the record names a user of this machine, at the socket and where a command changes something by itself: as the one
+/// person that all of them are, whose sandboxes these are, with the number, which no file of accounts changes.
 #[must_use]
 pub fn local_user(uid: u32) -> String {
-    format!("uid {uid} on this machine")
+    format!("{} (uid {uid})", Actor::OWNER)
 }
 
 /// Whether it numbers processes as gig does.
@@ -57,6 +59,9 @@ mod tests {
     #[tokio::test]
     async fn this_process_is_its_own_owner() {
         let (here, _there) = UnixStream::pair().unwrap();
-        assert!(owner(&here).unwrap().starts_with("uid "));
+        let named = owner(&here).unwrap();
+        // The person is one, whatever they are called as.
+        assert!(named.starts_with(Actor::OWNER), "{named}");
+        assert!(named.ends_with(&format!("(uid {})", rustix::process::geteuid().as_raw())));
     }
 }

@@ -52,6 +52,7 @@ fn what_changes_nothing_is_asked_as_often_as_anybody_likes() {
         (Method::GET, "/api/v1/users", false),
         (Method::POST, "/api/v1/policies/check", false),
         (Method::POST, "/api/v1/policies/p/simulate", false),
+        (Method::POST, "/api/v1/teams/t/simulate", false),
         (Method::POST, "/people/users", false),
     ] {
         assert_eq!(may_be_kept(&method, path), kept, "{method} {path}");

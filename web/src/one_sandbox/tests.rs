@@ -158,10 +158,7 @@ async fn what_it_may_reach_is_what_is_in_force_now_with_its_floors() {
 
 #[tokio::test]
 async fn the_page_of_what_another_node_has_says_which_keeps_its_log() {
-    use axum::{
-        body::to_bytes,
-        extract::{Path, State},
-    };
+    use axum::{body::to_bytes, extract::State};
     use gig_audit::{Entry, Event, Recorder, RecorderSettings, SqliteStore};
 
     let lab = Lab::with(&["docs"]);
@@ -178,14 +175,24 @@ async fn the_page_of_what_another_node_has_says_which_keeps_its_log() {
     owner.close(std::time::Duration::from_secs(5));
     let page = async |id: String| {
         let app = Arc::clone(&lab.app);
-        let shown = crate::pages::sandboxes::show(State(app), Caller::itself("ana"), Path(id));
+        let shown = crate::pages::sandboxes::show(
+            State(app),
+            Caller::itself("ana"),
+            crate::pages::Path(id),
+        );
         let shown = shown.await.unwrap_or_else(|_| panic!("a page"));
         let body = to_bytes(shown.into_body(), 1 << 20).await.unwrap();
         String::from_utf8_lossy(&body).into_owned()
     };
     let log = async |id: String| {
         let (app, who) = (Arc::clone(&lab.app), Caller::itself("ana"));
-        crate::api::sandboxes::log(State(app), who, Path(id), http::HeaderMap::new()).await
+        crate::api::sandboxes::log(
+            State(app),
+            who,
+            crate::api::Path(id),
+            http::HeaderMap::new(),
+        )
+        .await
     };
     let refused = log(id.to_string()).await.unwrap_err();
     assert_eq!(

@@ -8,15 +8,14 @@ use std::sync::Arc;
 
 use askama::Template;
 use axum::{
-    Form,
-    extract::{Path, State},
+    extract::State,
     http::{HeaderMap, StatusCode},
 };
 use gig_audit::row::Row;
 use serde::Deserialize;
 
 use super::{
-    Answer, Frame, InAddress, in_query,
+    Answer, Form, Frame, InAddress, Path, in_query,
     policies::{DiffLine, compared},
     shown, shown_as, to,
 };

@@ -4,16 +4,11 @@
 use std::sync::Arc;
 
 use askama::Template;
-use axum::{
-    Form,
-    extract::{Path, State},
-    http::StatusCode,
-    response::Response,
-};
+use axum::{extract::State, http::StatusCode, response::Response};
 use serde::Deserialize;
 
 use super::{
-    Answer, Frame, InAddress,
+    Answer, Form, Frame, InAddress, Path,
     policies::{DiffLine, compared, in_force_for},
     shown, shown_as, to,
 };
@@ -302,7 +297,7 @@ async fn one(app: &Arc<App>, caller: &Caller, id: u64, problem: Option<Problem>)
             .ask(move |store| store.policy(&wanted, Some(on)))
             .await?;
         let old = old.map(|old| old.document).unwrap_or_default();
-        let checked = checked(app, name.clone(), document.clone()).await?;
+        let checked = checked(app, Some(name.clone()), document.clone()).await?;
         page.findings = checked.findings.iter().map(ToString::to_string).collect();
         (page.meaning, page.lines) = compared(app, name, old, document).await?;
     } else if let Some(supposed) = supposed(&found.draft) {

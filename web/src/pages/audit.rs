@@ -3,16 +3,12 @@
 use std::sync::Arc;
 
 use askama::Template;
-use axum::{
-    Form,
-    extract::{Path, State},
-    http::StatusCode,
-};
+use axum::{extract::State, http::StatusCode};
 use gig_audit::{Event, row::Row};
 use gig_policy::{DenyReason, Lookalike};
 
 use super::{
-    Answer, Frame, InAddress, allow_levels, in_query,
+    Answer, Form, Frame, InAddress, Path, allow_levels, in_query,
     records::{ONCE, RecordRow, cut, rows, rule_link},
     shown, to,
 };

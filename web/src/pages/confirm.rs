@@ -6,10 +6,10 @@
 use std::sync::Arc;
 
 use askama::Template;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use serde::Deserialize;
 
-use super::{Answer, Frame, in_query, policies::DiffLine, shown};
+use super::{Answer, Frame, InAddress, Path, in_query, policies::DiffLine, shown};
 use crate::{
     api::{
         sandboxes::{self, SandboxView, Stoppable},
@@ -194,7 +194,7 @@ pub(crate) async fn secret(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(name): Path<String>,
-    Query(asked): Query<OfSecret>,
+    InAddress(asked): InAddress<OfSecret>,
 ) -> Answer {
     caller.require(Permission::ManageSecrets)?;
     let one = view(&app, &caller, &name).await?;

@@ -3,15 +3,11 @@
 use std::sync::Arc;
 
 use askama::Template;
-use axum::{
-    Form,
-    extract::{Path, State},
-    http::StatusCode,
-};
+use axum::{extract::State, http::StatusCode};
 use serde::Deserialize;
 use zeroize::Zeroizing;
 
-use super::{Answer, Frame, approvals::after, shown_as, teams::TeamRow, to};
+use super::{Answer, Form, Frame, Path, approvals::after, shown_as, teams::TeamRow, to};
 use crate::{
     api::{
         factors,

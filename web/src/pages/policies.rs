@@ -3,14 +3,11 @@
 use std::sync::Arc;
 
 use askama::Template;
-use axum::{
-    Form,
-    extract::{Path, State},
-};
+use axum::extract::State;
 use serde::Deserialize;
 
 use super::{
-    Answer, Frame,
+    Answer, Form, Frame, Path,
     approvals::after,
     confirm::policies::{is_there, settled},
     in_query, shown, to,
@@ -172,7 +169,7 @@ pub(crate) async fn show(
         })
         .await?;
     let kept = kept.ok_or_else(|| Problem::missing("policy", &name))?;
-    let found = checked(&app, name.clone(), kept.document.clone()).await?;
+    let found = checked(&app, Some(name.clone()), kept.document.clone()).await?;
     let assignments = app.ask(|store| store.assignments()).await?;
     let floors = app.ask(|store| store.floors()).await?;
     let servers = app.ask(|store| store.servers()).await?;

@@ -7,14 +7,13 @@
 use std::sync::Arc;
 
 use axum::{
-    Form,
-    extract::{Path, State},
+    extract::State,
     http::{HeaderMap, StatusCode},
 };
 use gig_policy::Format;
 use serde::Deserialize;
 
-use super::{Answer, InAddress, in_query, to};
+use super::{Answer, Form, InAddress, Path, in_query, to};
 use crate::{
     allow::{Lasting, Width, begin, propose},
     api::{

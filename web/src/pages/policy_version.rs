@@ -4,15 +4,12 @@
 use std::sync::Arc;
 
 use askama::Template;
-use axum::{
-    Form,
-    extract::{Path, State},
-};
+use axum::extract::State;
 use gig_policy::{Limits, rule_lines};
 use serde::Deserialize;
 
 use super::{
-    Answer, Frame, InAddress, in_query,
+    Answer, Form, Frame, InAddress, Path, in_query,
     policies::{DiffLine, compared},
     records::cut,
     shown, to,

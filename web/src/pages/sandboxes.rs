@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use askama::Template;
-use axum::extract::{Path, State};
+use axum::extract::State;
 
 use super::{
-    Answer, Frame, in_query,
+    Answer, Frame, Path, in_query,
     records::{LONGEST_HOST, RecordRow, cut_host, rows},
     shown, to,
 };

@@ -5,11 +5,11 @@
 use std::sync::Arc;
 
 use askama::Template;
-use axum::{Form, extract::State, http::StatusCode};
+use axum::{extract::State, http::StatusCode};
 use serde::Deserialize;
 use zeroize::Zeroizing;
 
-use super::{Answer, Frame, shown_as, to};
+use super::{Answer, Form, Frame, shown_as, to};
 use crate::{
     api::time,
     api_error::Problem,

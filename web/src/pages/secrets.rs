@@ -3,24 +3,19 @@
 use std::sync::Arc;
 
 use askama::Template;
-use axum::{
-    Form,
-    extract::{Path, State},
-    http::StatusCode,
-    response::Response,
-};
+use axum::{extract::State, http::StatusCode, response::Response};
 use serde::Deserialize;
 use zeroize::Zeroizing;
 
 use super::{
-    Answer, Frame, PageProblem, in_query,
+    Answer, Form, Frame, PageProblem, Path, in_query,
     records::{RecordRow, rows},
     shown_as, to,
 };
 use crate::{
     api::{
         audit::{AuditAsked, find},
-        secrets::{SecretView, change, days, hours, view, views},
+        secrets::{SecretView, change, days, described, hours, view, views},
     },
     api_error::Problem,
     app::App,
@@ -52,8 +47,14 @@ struct SecretPage {
 pub(crate) struct Added {
     name: String,
     kind: String,
+    /// Says more than a kind, where it is not empty.
+    #[serde(default)]
+    definition: String,
     #[serde(deserialize_with = "crate::password::typed")]
     value: Zeroizing<String>,
+    /// The value, where it has several lines.
+    #[serde(default, deserialize_with = "crate::password::typed")]
+    lines: Zeroizing<String>,
     #[serde(default)]
     days: String,
 }
@@ -83,12 +84,7 @@ pub(crate) async fn add(
     Form(added): Form<Added>,
 ) -> Answer {
     let name = added.name.trim().to_owned();
-    let doing = number("days", &added.days).map(|expires| SecretDoing::Add {
-        value: added.value,
-        kind: added.kind,
-        expires: expires.map(days),
-    });
-    let made = match doing {
+    let made = match adding(added) {
         Ok(doing) => change(&app, &caller, name.clone(), doing).await,
         Err(problem) => Err(problem),
     };
@@ -128,6 +124,34 @@ pub(crate) async fn submit(
         }
         Err(problem) => Err(problem.into()),
     }
+}
+
+fn adding(added: Added) -> Result<SecretDoing, Problem> {
+    let expires = number("days", &added.days)?.map(days);
+    let (kind, definition) = match (added.kind.as_str(), added.definition.trim()) {
+        (DEFINED, _) => (None, Some(added.definition)),
+        (_, "") => (Some(added.kind), None),
+        (kind, _) => return Err(twofold(&format!("a definition and the kind {kind}"))),
+    };
+    let value = match (added.value.is_empty(), added.lines.is_empty()) {
+        (false, false) => return Err(twofold("a value and one of several lines")),
+        (_, true) => added.value,
+        // Forms send the line ends of the network; keys and certificates have those of files.
+        (true, false) => Zeroizing::new(added.lines.replace("\r\n", "\n")),
+    };
+    Ok(SecretDoing::Add {
+        value,
+        described: described(kind, definition)?,
+        expires,
+    })
+}
+
+fn twofold(what: &str) -> Problem {
+    Problem::new(
+        StatusCode::UNPROCESSABLE_ENTITY,
+        "secret",
+        format!("{what} are given: leave one of them out"),
+    )
 }
 
 fn doing(changed: Changed) -> Result<SecretDoing, Problem> {
@@ -195,5 +219,7 @@ async fn page(
     Ok(shown_as(status, &page))
 }
 
+/// What the form says instead of a kind.
+const DEFINED: &str = "defined";
 /// As many as are read at a glance.
 const USES: usize = 20;

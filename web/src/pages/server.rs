@@ -4,15 +4,10 @@
 use std::sync::Arc;
 
 use askama::Template;
-use axum::{
-    Form,
-    extract::{Path, State},
-    http::StatusCode,
-    response::Response,
-};
+use axum::{extract::State, http::StatusCode, response::Response};
 
 use super::{
-    Answer, Frame, PageProblem, in_query,
+    Answer, Form, Frame, PageProblem, Path, in_query,
     records::{RecordRow, cut, rows},
     server_form::{Typed, octets, processors},
     shown_as, to,

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use askama::Template;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use serde::Deserialize;
 
-use super::{Answer, Frame, records::cut, shown};
+use super::{Answer, Frame, Path, records::cut, shown};
 use crate::{
     api::{
         Asked,

@@ -3,14 +3,9 @@
 use std::sync::Arc;
 
 use askama::Template;
-use axum::{
-    Form,
-    extract::{Path, State},
-    http::StatusCode,
-    response::Response,
-};
+use axum::{extract::State, http::StatusCode, response::Response};
 
-use super::{Answer, Frame, records::cut, server_form::Typed, shown_as, to};
+use super::{Answer, Form, Frame, Path, records::cut, server_form::Typed, shown_as, to};
 use crate::{
     api::{
         sandboxes::start_server,

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use askama::Template;
 use axum::{
-    Extension, Form,
-    extract::{Path, State},
+    Extension,
+    extract::State,
     http::HeaderMap,
     response::{IntoResponse as _, Response},
 };
 use serde::Deserialize;
 use zeroize::Zeroizing;
 
-use super::{Answer, shown, shown_as, sign_in::signed_in, to};
+use super::{Answer, Form, Path, shown, shown_as, sign_in::signed_in, to};
 use crate::{
     api_error::Problem,
     app::App,

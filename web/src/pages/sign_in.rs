@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use askama::Template;
 use axum::{
-    Extension, Form,
-    extract::{Query, State},
+    Extension,
+    extract::State,
     http::{HeaderMap, HeaderName, HeaderValue, header},
     response::{AppendHeaders, IntoResponse as _, Redirect, Response},
 };
 use serde::Deserialize;
 use zeroize::Zeroizing;
 
-use super::{Answer, shown, shown_as, to};
+use super::{Answer, Form, InAddress, shown, shown_as, to};
 use crate::{
     api_error::Problem,
     app::App,
@@ -60,7 +60,10 @@ pub(crate) struct Typed {
 }
 
 /// `GET /sign-in`.
-pub(crate) async fn form(State(app): State<Arc<App>>, Query(asked): Query<Next>) -> Response {
+pub(crate) async fn form(
+    State(app): State<Arc<App>>,
+    InAddress(asked): InAddress<Next>,
+) -> Response {
     shown(&SignInPage {
         problem: "",
         name: "",
@@ -129,7 +132,10 @@ pub(crate) async fn sign_out(State(app): State<Arc<App>>, caller: Caller) -> Ans
 }
 
 /// `GET /sign-in/oidc`: to the sign-on provider. A link and no form: a form may lead nowhere else.
-pub(crate) async fn sign_on(State(app): State<Arc<App>>, Query(asked): Query<Next>) -> Answer {
+pub(crate) async fn sign_on(
+    State(app): State<Arc<App>>,
+    InAddress(asked): InAddress<Next>,
+) -> Answer {
     let Some(sign_on) = &app.sign_on else {
         return Err(Problem::missing("page", "/sign-in/oidc").into());
     };
@@ -157,7 +163,7 @@ pub(crate) async fn signed_on(
     State(app): State<Arc<App>>,
     Extension(peer): Extension<Peer>,
     headers: HeaderMap,
-    Query(brought): Query<Brought>,
+    InAddress(brought): InAddress<Brought>,
 ) -> Answer {
     let Some(sign_on) = &app.sign_on else {
         return Err(Problem::missing("page", "/sign-in/oidc/callback").into());

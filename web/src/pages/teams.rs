@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use axum::{Form, extract::State, http::StatusCode, response::Response};
+use axum::{extract::State, http::StatusCode, response::Response};
 use serde::Deserialize;
 
-use super::{Answer, approvals::after, people};
+use super::{Answer, Form, approvals::after, people};
 use crate::{
     api::teams::{remove_team, save_team},
     api_error::Problem,

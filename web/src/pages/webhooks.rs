@@ -2,14 +2,11 @@
 
 use std::sync::Arc;
 
-use axum::{
-    Form,
-    extract::{Path, State},
-};
+use axum::extract::State;
 use serde::Deserialize;
 
 use super::{
-    Answer,
+    Answer, Form, Path,
     settings::{Shown, page},
     to,
 };

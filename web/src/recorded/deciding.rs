@@ -10,7 +10,7 @@ use crate::{
     api_error::Problem,
     app::App,
     document,
-    in_force::{InForce, Supposed},
+    in_force::{InForce, Supposed, SupposedTeam},
 };
 
 /// A document, compiled for who asks for it.
@@ -153,6 +153,52 @@ pub(super) fn of_place(
         replay = replay.and(done);
     }
     Ok(Simulation::of(replay, &read))
+}
+
+/// Other members of a team, over the traffic of those for whom that puts something else in force.
+pub(super) fn of_team(
+    app: &App,
+    supposed: &SupposedTeam,
+    days: u16,
+    now: Moment,
+) -> Result<Simulation, Problem> {
+    let span = Span {
+        days,
+        ..Span::default()
+    };
+    let mut after = InForce::read(app.store.as_ref()).map_err(Problem::internal)?;
+    after.suppose_team(supposed);
+    let whom = |in_force: &InForce<'_>, server: &str, profile: &str| {
+        let then = Under::with_policy(&after, server, profile);
+        let now = Under::with_policy(in_force, server, profile);
+        let concerned = in_force.knows(server) && then != now;
+        concerned.then(|| Under {
+            now: Some(Box::new(now)),
+            ..then
+        })
+    };
+    let read = read(app, &span, &whom)?;
+    let mut replay = Replay::default();
+    for (under, traffic) in &read.groups {
+        let with = bounded(&mut after, under)?.as_of(now);
+        // What is denied now by what is in force is not the change's doing.
+        let done = match &under.now {
+            Some(before) => {
+                let without = bounded(&mut after, before)?.as_of(now);
+                with.replay_beneath(&without, &traffic.attempts)
+            }
+            None => with.replay(&traffic.attempts),
+        };
+        replay = replay.and(done);
+    }
+    Ok(Simulation::of(replay, &read))
+}
+
+/// What is assigned, under its floors.
+fn bounded(in_force: &mut InForce<'_>, under: &Under) -> Result<Policy, Problem> {
+    let own = own(in_force, under)?;
+    let floors = policies(in_force, &under.floors, under.reach())?;
+    Ok(own.under(floors))
 }
 
 /// What is assigned; nothing denies all.

@@ -28,6 +28,8 @@ pub(super) struct Under {
     pub(super) floors: Vec<String>,
     /// Theirs, where it takes part.
     pub(super) policy: Option<String>,
+    /// Under what it is decided now, where that is compared with what would be.
+    pub(super) now: Option<Box<Self>>,
 }
 
 impl Under {
@@ -38,6 +40,7 @@ impl Under {
             is_local: in_force.is_local(server),
             floors: in_force.floors_of(server, profile),
             policy: None,
+            now: None,
         })
     }
 
@@ -47,6 +50,7 @@ impl Under {
             is_local: in_force.is_local(server),
             floors: in_force.floors_of(server, profile),
             policy: in_force.name_for(server, profile),
+            now: None,
         }
     }
 

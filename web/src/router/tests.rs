@@ -122,7 +122,7 @@ async fn who_is_not_the_owner_registers_nothing() {
         let request = Request::post(format!("/api/v1/servers/{server}/register"))
             .header("host", "gig")
             .header("content-type", "application/json")
-            .extension(Peer::Owner("uid 7 on this machine".into()));
+            .extension(Peer::Owner(crate::local_user(7).into()));
         let request = request.body(body()).unwrap();
         let answer = router(Arc::clone(&lab.app)).oneshot(request).await.unwrap();
         assert_eq!(answer.status(), expected, "{server}");

@@ -20,7 +20,7 @@ mod words;
 /// Who changes something, as the record names them.
 #[derive(Debug, Clone)]
 pub struct Actor {
-    /// `ana`, `token ci (3f…)`, `uid 0 on this machine`.
+    /// `ana`, `token ci (3f…)`, `owner of this machine (uid 0)`.
     pub name: Arc<str>,
     /// The person that this is, or who made the token; `None` where nobody knows. Two names of one
     /// person are one person.

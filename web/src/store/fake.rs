@@ -45,6 +45,12 @@ impl FakeStore {
         self.kept.read(set).unwrap();
     }
 
+    /// What waits is another node's.
+    pub(crate) fn held_of(&self, node: &str) {
+        let set = |db: &Transaction<'_>| db.execute("UPDATE held SET node = ?1", [node]);
+        self.kept.read(set).unwrap();
+    }
+
     /// As if another node had done so.
     pub(crate) fn take_for_dead(&self, node: &str) {
         let sql = "UPDATE nodes SET gone = seen WHERE name = ?1";

@@ -76,6 +76,17 @@ pub struct HeldWord {
     pub by: String,
 }
 
+/// What became of a word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeldFate {
+    /// The node heard it, and what waited is off its desk.
+    Heard,
+    /// The node has not asked since.
+    Unheard,
+    /// Nobody will: the node does not say any more that it lives. The word is none any more.
+    TakenBack,
+}
+
 impl HeldFacts {
     /// `GET https://api.example.com:443/user`, `tcp db.example.com:5432`. Method and path are cut where they are long;
     /// the host never is: its end says whose it is.
@@ -178,6 +189,22 @@ pub(super) fn answer(db: &Transaction<'_>, id: &str, allow: bool, actor: &Actor)
         0 => missing("waiting request", id),
         _ => Ok(()),
     }
+}
+
+/// What became of a word. A node that reads words says so in the same transaction, so that one which is taken back here
+/// was read by nobody, and is by nobody later.
+pub(super) fn take_back(db: &Transaction<'_>, id: &str) -> Result<HeldFate, DatabaseError> {
+    let sql = "UPDATE held SET word = NULL, word_by = NULL WHERE id = ?1 AND word IS NOT NULL
+               AND seen < (SELECT now FROM clock) - ?2";
+    if db.execute(sql, (id, LOST_AFTER))? > 0 {
+        return Ok(HeldFate::TakenBack);
+    }
+    let sql = "SELECT count(*) FROM held WHERE id = ?1 AND word IS NOT NULL";
+    let unheard: i64 = db.query_row(sql, [id], |row| row.get(0))?;
+    Ok(match unheard {
+        0 => HeldFate::Heard,
+        _ => HeldFate::Unheard,
+    })
 }
 
 fn one(db: &Transaction<'_>, id: &str) -> Result<Option<HeldRow>, DatabaseError> {

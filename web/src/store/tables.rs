@@ -12,12 +12,12 @@ use thiserror::Error;
 use crate::{credential::Digest, role::Role};
 
 mod value;
-pub(super) use value::{Params, Row, Value};
+pub(super) use value::{OptionalExtension, Params, Row, Value};
 
 use super::{
     Account, Actor, Answerable, Applied, Asked, Assignment, Beaten, Begun, Change, ChangeError,
-    Claim, Claimed, Counter, DraftAct, Finish, Hearing, HeldRow, HeldWord, Mourner, News, NodeRow,
-    NodeRun, Once, Placed, PolicyHead, PolicyVersion, Proposal, RunningNews, RunningRow,
+    Claim, Claimed, Counter, DraftAct, Finish, Hearing, HeldFate, HeldRow, HeldWord, Mourner, News,
+    NodeRow, NodeRun, Once, Placed, PolicyHead, PolicyVersion, Proposal, RunningNews, RunningRow,
     SavedSearch, SecondFactor, Server, Session, Store, StoreError, Team, Telling, Token, ToldRow,
     ToldState, Unsaved, User, Webhook, Witness, claims, drafts, factors, heard, held, name, nodes,
     once, proposals, rows, sessions, stops, teams, told, trial, tries, webhooks,
@@ -135,22 +135,6 @@ pub(super) enum Refused {
 impl From<DatabaseError> for Refused {
     fn from(error: DatabaseError) -> Self {
         Self::Database(error)
-    }
-}
-
-/// A row that need not be there.
-pub(super) trait OptionalExtension<T> {
-    /// `None` where there is none.
-    fn optional(self) -> Result<Option<T>, DatabaseError>;
-}
-
-impl<T> OptionalExtension<T> for Result<T, DatabaseError> {
-    fn optional(self) -> Result<Option<T>, DatabaseError> {
-        match self {
-            Ok(found) => Ok(Some(found)),
-            Err(DatabaseError::NoRow) => Ok(None),
-            Err(error) => Err(error),
-        }
     }
 }
 
@@ -335,6 +319,10 @@ impl<T: Tables> Store for T {
 
     fn words_for(&self, node: &str) -> Result<Vec<HeldWord>, StoreError> {
         self.read(|db| held::words(db, node))
+    }
+
+    fn take_back_word(&self, id: &str) -> Result<HeldFate, StoreError> {
+        self.read(|db| held::take_back(db, id))
     }
 
     fn webhooks(&self) -> Result<Vec<Webhook>, StoreError> {

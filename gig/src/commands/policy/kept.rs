@@ -11,14 +11,15 @@ use crate::{
     args::{
         OutputArgs,
         policy::{
-            PolicyApplyArgs, PolicyAssignArgs, PolicyFloorArgs, PolicyGetArgs, PolicyHistoryArgs,
-            PolicyRmArgs, PolicyRollbackArgs, PolicyUnassignArgs,
+            PolicyApplyArgs, PolicyAssignArgs, PolicyCheckArgs, PolicyFloorArgs, PolicyGetArgs,
+            PolicyHistoryArgs, PolicyRmArgs, PolicyRollbackArgs, PolicyUnassignArgs,
         },
         team::PlaceArgs,
     },
     exit_status::ExitStatus,
     local_api::{Asking, segment, whole},
     output::{self, printable},
+    stderr::tell,
 };
 
 /// `gig policy ls`.
@@ -63,7 +64,7 @@ pub(crate) fn get(args: &PolicyGetArgs) -> anyhow::Result<ExitStatus> {
 /// # Errors
 /// When the document is not valid, or somebody else changed the policy meanwhile.
 pub(crate) fn apply(args: &PolicyApplyArgs) -> anyhow::Result<ExitStatus> {
-    let (_, document) = super::read(&args.file)?;
+    let (file, document) = super::read(&args.file)?;
     let path = format!("/api/v1/policies/{}", segment(&args.name));
     let asking = Asking::new(Method::PUT, &path);
     let body = json!({"document": document, "reason": args.reason});
@@ -71,17 +72,80 @@ pub(crate) fn apply(args: &PolicyApplyArgs) -> anyhow::Result<ExitStatus> {
         0 => asking.header("if-none-match", "*"),
         version => asking.header("if-match", &format!("\"{version}\"")),
     };
-    let applied = asking.body(&body).send()?.json()?;
-    let version = applied
-        .get("version")
-        .and_then(Value::as_u64)
-        .unwrap_or_default();
-    let said = format!(
-        "{} is at version {version}, and in force where it is assigned",
-        args.name
-    );
+    let mut applied = asking.body(&body).send()?.json()?;
+    let mut said = match applied.get("version").and_then(Value::as_u64) {
+        Some(version) => format!(
+            "{} is at version {version}, and in force where it is assigned",
+            args.name
+        ),
+        None => format!("{} waits for a second person", args.name),
+    };
+    // It is applied: what is remarkable about it comes beside that.
+    match looked_at(Some(&args.name), &document) {
+        Ok(answer) => {
+            said += &lines(&file, &answer, "findings");
+            let findings = answer.get("findings").cloned().unwrap_or_default();
+            if let Some(fields) = applied.as_object_mut() {
+                fields.insert("findings".to_owned(), findings);
+            }
+        }
+        Err(error) => tell(&format!(
+            "gig: warning: the policy is applied, and could not be looked at for findings: {error:#}\n"
+        )),
+    }
     output::print(args.output.json, &applied, &said)?;
     Ok(ExitStatus::SUCCESS)
+}
+
+/// `gig policy check FILE --appliance`: 0 when the document is valid, findings or not; 1 when it is refused.
+///
+/// # Errors
+/// When no appliance runs.
+pub(super) fn check(args: &PolicyCheckArgs, file: &str, text: &str) -> anyhow::Result<ExitStatus> {
+    let mut answer = looked_at(None, text)?;
+    let valid = answer.get("valid") == Some(&Value::Bool(true));
+    let mut said = format!("{file}: {}", if valid { "valid" } else { "refused" });
+    said += &lines(file, &answer, "problems");
+    said += &lines(file, &answer, "findings");
+    if let Some(fields) = answer.as_object_mut() {
+        fields.insert("file".to_owned(), file.into());
+    }
+    output::print(args.output.json, &answer, &said)?;
+    Ok(if valid {
+        ExitStatus::SUCCESS
+    } else {
+        ExitStatus::NO
+    })
+}
+
+/// What the appliance says of a document, by this name or by whatever it calls itself.
+fn looked_at(name: Option<&str>, document: &str) -> anyhow::Result<Value> {
+    let mut body = json!({"document": document});
+    if let (Some(name), Some(fields)) = (name, body.as_object_mut()) {
+        fields.insert("name".to_owned(), name.into());
+    }
+    let asking = Asking::new(Method::POST, "/api/v1/policies/check");
+    asking.body(&body).send()?.json()
+}
+
+/// Mistakes or findings, a line each, as they are told of a file.
+fn lines(file: &str, answer: &Value, what: &str) -> String {
+    let all = answer.get(what).and_then(Value::as_array);
+    let number = |one: &Value, field: &str| one.get(field).and_then(Value::as_u64).unwrap_or(0);
+    let line = |one: &Value| {
+        let mut line = format!("\n{file}:");
+        if number(one, "line") > 0 {
+            line += &format!("{}:{}:", number(one, "line"), number(one, "column"));
+        }
+        for field in ["kind", "rule"] {
+            let said = text(one, field);
+            if !said.is_empty() {
+                line += &format!(" {}:", printable(&said));
+            }
+        }
+        format!("{line} {}", printable(&text(one, "message")))
+    };
+    all.into_iter().flatten().map(line).collect()
 }
 
 /// `gig policy history NAME`.

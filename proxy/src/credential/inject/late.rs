@@ -50,7 +50,7 @@ impl Late {
         let placed = |secret: &&Arc<Secret>| names.contains(secret.name.shared());
         let mut used = self.head.iter().chain(self.body.iter().filter(placed));
         match used.find(|secret| !self.keeper.stands(secret)) {
-            Some(secret) => Err(SecretUnavailable::Expired {
+            Some(secret) => Err(SecretUnavailable::Ended {
                 name: secret.name.clone(),
             }),
             None => Ok(()),

@@ -15,7 +15,7 @@ use crate::{
     app::App,
     auth::Caller,
     document,
-    role::Permission,
+    role::{Permission, Role},
     store::{PolicyHead, PolicyVersion, Vouched},
 };
 
@@ -59,12 +59,14 @@ pub(super) async fn guard(
         Ok::<_, Problem>((fresh, by))
     });
     let (fresh, by) = judged.await??;
+    let least = Role::least(Permission::ManageSecrets);
     match fresh.first() {
         None => Ok(Vouched::By(by)),
         Some(way) => Err(Problem::forbidden(format!(
             "this lets {way} where no policy lets it go, or not so openly, or not for so long: somebody who manages \
-             secrets (an admin) writes that; or turn the two-person rule on, and propose it"
-        ))),
+             secrets (the role {least}) writes that; or turn the two-person rule on, and propose it"
+        ))
+        .taking(least)),
     }
 }
 

@@ -1,5 +1,7 @@
 //! Versions as they are written, gone back to and removed: what API, console and commands share.
 
+use std::sync::Arc;
+
 use axum::{
     Json,
     http::{StatusCode, header},
@@ -75,18 +77,7 @@ pub(crate) async fn save_written(
     expected: Option<u64>,
     written: Written,
 ) -> Result<Saved, Problem> {
-    caller.require(Permission::EditPolicies)?;
-    if written.server.is_some() {
-        caller.require(Permission::AssignPolicies)?;
-    }
-    let name = policy_name(&name)?;
-    floors::guard(app, caller, name.as_str()).await?;
-    brief(&written.reason)?;
-    let checked = checked(app, name.to_string(), written.document.clone()).await?;
-    if !checked.problems.is_empty() {
-        return Err(Problem::document(checked.problems));
-    }
-    no_twin(app, &name).await?;
+    let name = judged(app, caller, &name, &written).await?;
     let secrets = binding::guard(app, caller, (name.as_str(), &written.document)).await?;
     let Written {
         document, reason, ..
@@ -114,6 +105,28 @@ pub(crate) async fn save_written(
     }
     let kept = version_of(app, caller, name.to_string(), applied.version).await;
     kept.map(Saved::Version)
+}
+
+/// Whether it could be written, on whatever it is built.
+pub(crate) async fn judged(
+    app: &App,
+    caller: &Caller,
+    name: &str,
+    written: &Written,
+) -> Result<Name, Problem> {
+    caller.require(Permission::EditPolicies)?;
+    if written.server.is_some() {
+        caller.require(Permission::AssignPolicies)?;
+    }
+    let name = policy_name(name)?;
+    floors::guard(app, caller, name.as_str()).await?;
+    brief(&written.reason)?;
+    let checked = checked(app, Some(name.to_string()), written.document.clone()).await?;
+    if !checked.problems.is_empty() {
+        return Err(Problem::document(checked.problems));
+    }
+    no_twin(app, &name).await?;
+    Ok(name)
 }
 
 /// Writes an old version again, on the one that is named.
@@ -152,13 +165,30 @@ async fn no_twin(app: &App, name: &Name) -> Result<(), Problem> {
     }
 }
 
-/// Compiling a hundred thousand rules takes its time: beside the runtime.
+/// Checks a document, by whatever name it calls itself where none is said. Compiling a hundred thousand rules takes its
+/// time: beside the runtime.
 pub(crate) async fn checked(
     app: &App,
-    name: String,
+    name: Option<String>,
     text: String,
 ) -> Result<document::Checked, Problem> {
-    app.aside(move || document::check(&name, &text)).await
+    let secrets = Arc::clone(&app.secrets);
+    let known = move || match secrets.list() {
+        Ok(all) => {
+            let set = all.into_iter().filter(|one| one.removed.is_none());
+            Some(set.map(|one| one.name).collect())
+        }
+        // A node without the vault's key says so where that is needed, and not with each key that somebody types.
+        Err(error) => {
+            tracing::debug!(%error, "whether the vault has what a policy names is not known");
+            None
+        }
+    };
+    app.aside(move || match name {
+        Some(name) => document::check(&name, &text, &known),
+        None => document::check_unnamed(&text, &known),
+    })
+    .await
 }
 
 /// Removes a policy, if its newest version is the one that is named.

@@ -11,14 +11,14 @@ use std::sync::Arc;
 use axum::{
     Json,
     body::Bytes,
-    extract::{Extension, Path, State},
+    extract::{Extension, State},
     http::{HeaderMap, StatusCode, Uri},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::find;
+use super::{Path, find};
 use crate::{
     allow::{Lasting, Width},
     api::{

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use http::StatusCode;
 use serde::Deserialize;
 
@@ -16,7 +16,7 @@ use crate::{
     app::App,
     auth::Caller,
     pages::{
-        Answer, in_query,
+        Answer, InAddress, Path, in_query,
         policies::{FloorPlace, Somewhere, compared, in_force_for, reach},
         shown,
     },
@@ -35,7 +35,7 @@ pub(crate) async fn remove(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(name): Path<String>,
-    Query(seen): Query<Seen>,
+    InAddress(seen): InAddress<Seen>,
 ) -> Answer {
     caller.require(Permission::EditPolicies)?;
     let wanted = name.clone();
@@ -96,7 +96,7 @@ pub(crate) async fn assign(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(name): Path<String>,
-    Query(place): Query<Somewhere>,
+    InAddress(place): InAddress<Somewhere>,
 ) -> Answer {
     caller.require(Permission::AssignPolicies)?;
     let place = place.place()?;
@@ -144,7 +144,7 @@ pub(crate) async fn unassign(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(name): Path<String>,
-    Query(place): Query<Somewhere>,
+    InAddress(place): InAddress<Somewhere>,
 ) -> Answer {
     caller.require(Permission::AssignPolicies)?;
     let place = place.place()?;
@@ -176,7 +176,7 @@ pub(crate) async fn floor(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(name): Path<String>,
-    Query(wanted): Query<FloorPlace>,
+    InAddress(wanted): InAddress<FloorPlace>,
 ) -> Answer {
     caller.require(Permission::SetFloors)?;
     let place = wanted.place.place()?;

@@ -360,7 +360,7 @@ impl EditPage {
 
     /// Checks the document, and compares it with what is kept.
     pub(super) async fn look(&mut self, app: &App, old: String) -> Result<(), Problem> {
-        let found = checked(app, self.name.clone(), self.document.clone()).await?;
+        let found = checked(app, Some(self.name.clone()), self.document.clone()).await?;
         let place = |problem: &gig_policy::Problem| {
             format!(
                 "line {}, column {}: {}",

@@ -6,7 +6,7 @@ use gig_policy::DenyReason;
 use super::*;
 use crate::{
     app::tests::Lab,
-    recorded::{simulate, simulate_place},
+    recorded::{simulate, simulate_place, simulate_team},
     store::{Change, Place},
 };
 
@@ -151,3 +151,58 @@ async fn what_is_put_in_force_somewhere_is_simulated_over_what_was_recorded_ther
 const OPEN: &str = "version: 1\negress:\n  - host: api.example.com\n";
 const CLOSED: &str = "version: 1\negress: []\n";
 const WIDE: &str = "version: 1\negress:\n  - host: api.example.com\n  - host: new.example\n";
+
+#[tokio::test]
+async fn other_members_of_a_team_are_simulated_over_the_traffic_of_who_comes_or_goes() {
+    let lab = recorded().await;
+    let team = |members: &[&str]| SupposedTeam {
+        name: "data".to_owned(),
+        members: members.iter().map(|&name| name.to_owned()).collect(),
+    };
+    let of = async |members: &[&str]| {
+        let made = simulate_team(&lab.app, team(members), 7).await;
+        told(made.unwrap())
+    };
+    let none = Vec::new;
+    // A team that has nothing changes nothing.
+    assert_eq!(of(&["ana"]).await, (0, none(), none(), 0));
+    lab.make(&Change::SaveTeam {
+        name: "data".parse().unwrap(),
+        members: vec!["ben".to_owned()],
+        expected: None,
+    });
+    lab.make(&Change::Assign {
+        place: Place::Team("data".to_owned()),
+        policy: Some("closed".to_owned()),
+        expected: None,
+    });
+    // Who comes is under the team's policy.
+    let denied = vec![api("docs"), api("mail")];
+    assert_eq!(of(&["ana", "ben"]).await, (3, none(), denied, 0));
+    // Who stays, and who goes and did nothing, is not concerned.
+    assert_eq!(of(&["ben"]).await.0, 0);
+    assert_eq!(of(&[]).await.0, 0);
+    // A team's floor, too.
+    lab.make(&Change::Assign {
+        place: Place::Team("data".to_owned()),
+        policy: None,
+        expected: None,
+    });
+    lab.make(&Change::SetFloor {
+        place: Place::Team("data".to_owned()),
+        policy: Some("closed".to_owned()),
+        expected: None,
+    });
+    let denied = vec![api("docs"), api("mail")];
+    assert_eq!(of(&["ana", "ben"]).await, (3, none(), denied, 0));
+    // Who goes has what all have again.
+    lab.make(&Change::SaveTeam {
+        name: "data".parse().unwrap(),
+        members: vec!["ana".to_owned()],
+        expected: None,
+    });
+    save(&lab, "company", WIDE);
+    save(&lab, "p", WIDE);
+    let allowed = vec!["GET https://new.example:443/docs".to_owned()];
+    assert_eq!(of(&[]).await, (3, allowed, none(), 2));
+}

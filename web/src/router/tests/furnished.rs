@@ -17,7 +17,7 @@ use crate::{
     narrowing::Narrowing,
     role::Role,
     router::router,
-    secrets::{SecretChange, SecretDoing, Secrets as _},
+    secrets::{Described, SecretChange, SecretDoing, Secrets as _},
     store::{
         Actor, Change, HeldFacts, HeldRow, Place, ServerKind, ServerSpec, Store as _, WebhookKind,
     },
@@ -82,7 +82,7 @@ impl Furnished {
             name: "MAIL_TOKEN".to_owned(),
             doing: SecretDoing::Add {
                 value,
-                kind: "static".to_owned(),
+                described: Described::Kind("static".to_owned()),
                 expires: None,
             },
         };

@@ -10,7 +10,7 @@ use crate::{
     app::tests::saved,
     credential::Digest,
     role::Role,
-    secrets::{SecretChange, SecretDoing, Secrets as _},
+    secrets::{Described, SecretChange, SecretDoing, Secrets as _},
     store::{Change, Place, Store as _, WebhookKind},
 };
 
@@ -68,7 +68,7 @@ async fn furnished() -> Furnished {
         name: "CHAT_TOKEN".to_owned(),
         doing: SecretDoing::Add {
             value: "a value".to_owned().into(),
-            kind: "static".to_owned(),
+            described: Described::Kind("static".to_owned()),
             expires: None,
         },
     };

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use gig_audit::VerdictWord;
 use serde_json::Value;
 
 use super::furnished::{Ask, Furnished};
@@ -155,4 +156,50 @@ async fn what_a_killed_gig_left_waiting_is_answered_with_the_reason() {
     let records = appliance.lab.log.records().into_iter();
     let told = records.filter(|record| record.entry.request.as_deref() == Some("h1"));
     assert_eq!(told.count(), 0, "nobody answered it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_a_gig_killed_just_now_never_heard_is_not_recorded_as_one() {
+    let appliance = Furnished::new().await;
+    let token = appliance.token("dan", Role::Admin, ("", ""));
+    // It is another node's, which said a moment ago that it lives.
+    appliance.lab.store.held_of("elsewhere");
+    let ask = Ask {
+        token: &token,
+        body: Some("{}"),
+        ..Ask::of("POST /api/v1/held/h1/allow")
+    };
+    let (said, ()) = tokio::join!(appliance.ask(ask), async {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        appliance.lab.store.held_seen(Some(1));
+    });
+    assert_eq!(said.status, 410, "{said:?}");
+    let records = appliance.lab.log.records().into_iter();
+    let told = records.filter(|record| record.entry.request.as_deref() == Some("h1"));
+    let told: Vec<_> = told.map(|record| record.entry).collect();
+    let last = told.last().unwrap();
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert_eq!(last.verdict, Some(VerdictWord::Deny), "{last:?}");
+    assert!(last.findings[0].contains("nobody heard"), "{last:?}");
+    // Another node that hears it takes it off.
+    appliance.put_held("h2", Some("/y"));
+    appliance.lab.store.held_of("elsewhere");
+    let ask = Ask {
+        token: &token,
+        body: Some("{}"),
+        ..Ask::of("POST /api/v1/held/h2/allow")
+    };
+    let (said, ()) = tokio::join!(appliance.ask(ask), async {
+        while appliance
+            .lab
+            .store
+            .words_for("elsewhere")
+            .unwrap()
+            .is_empty()
+        {
+            tokio::time::sleep(Duration::from_millis(250)).await;
+        }
+        appliance.lab.store.end_held(&["h2".to_owned()]).unwrap();
+    });
+    assert_eq!(said.status, 204, "{said:?}");
 }

@@ -15,6 +15,22 @@ pub(in crate::store) enum Value {
     Octets(Vec<u8>),
 }
 
+/// A row that need not be there.
+pub(in crate::store) trait OptionalExtension<T> {
+    /// `None` where there is none.
+    fn optional(self) -> Result<Option<T>, DatabaseError>;
+}
+
+impl<T> OptionalExtension<T> for Result<T, DatabaseError> {
+    fn optional(self) -> Result<Option<T>, DatabaseError> {
+        match self {
+            Ok(found) => Ok(Some(found)),
+            Err(DatabaseError::NoRow) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
 /// One row of an answer.
 #[derive(Debug)]
 pub(in crate::store) struct Row(pub(in crate::store) Vec<Value>);

@@ -44,7 +44,14 @@ fn fault(answer: &Answer) -> Option<String> {
             .and_then(Value::as_str)
             .unwrap_or_default()
     };
-    let known = ["type", "title", "status", "detail", "problems"];
+    let known = [
+        "type",
+        "title",
+        "status",
+        "detail",
+        "problems",
+        "needs_role",
+    ];
     if let Some(other) = problem.keys().find(|name| !known.contains(&name.as_str())) {
         return Some(format!("{other} is no field of a problem"));
     }

@@ -233,6 +233,24 @@ pub(super) const OPERATIONS: &[Operation] = &[
         r#"{"days": 1, "server": "docs", "width": "host"}"#,
         deciders(200),
     ),
+    make(
+        "POST /api/v1/assignments/simulate",
+        "POST /api/v1/assignments/simulate",
+        r#"{"server": "docs", "policy": "p", "days": 1}"#,
+        deciders(200),
+    ),
+    make(
+        "POST /api/v1/floors/simulate",
+        "POST /api/v1/floors/simulate",
+        r#"{"team": "data", "policy": "p", "days": 1}"#,
+        deciders(200),
+    ),
+    make(
+        "POST /api/v1/teams/{name}/simulate",
+        "POST /api/v1/teams/data/simulate",
+        r#"{"members": ["ana"], "days": 1}"#,
+        deciders(200),
+    ),
     read(
         "GET /api/v1/assignments",
         "GET /api/v1/assignments",

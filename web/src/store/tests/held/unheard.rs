@@ -10,6 +10,7 @@ use super::{
 
 on_both! {
     what_a_killed_gig_left_waiting_takes_no_word,
+    a_word_that_nobody_hears_is_taken_back_and_one_that_is_read_is_not,
 }
 
 fn what_a_killed_gig_left_waiting_takes_no_word(store: &impl Tables) {
@@ -57,4 +58,25 @@ fn what_a_killed_gig_left_waiting_takes_no_word(store: &impl Tables) {
         said(store, id, true, 2).unwrap();
         assert_eq!(store.words_for(node).unwrap().len(), 1);
     }
+}
+
+fn a_word_that_nobody_hears_is_taken_back_and_one_that_is_read_is_not(store: &impl Tables) {
+    let age = |db: &Transaction<'_>| db.execute("UPDATE held SET seen = seen - 11", ()).map(drop);
+    store
+        .put_held(&[waits("a", "one", 30), waits("b", "two", 30)])
+        .unwrap();
+    said(store, "a", true, 2).unwrap();
+    said(store, "b", true, 2).unwrap();
+    // Both were there a moment ago.
+    for id in ["a", "b"] {
+        assert_eq!(store.take_back_word(id).unwrap(), HeldFate::Unheard);
+    }
+    store.read(age).unwrap();
+    // One asks after all, and has it; the other never does.
+    assert_eq!(store.words_for("one").unwrap().len(), 1);
+    assert_eq!(store.take_back_word("a").unwrap(), HeldFate::Unheard);
+    assert_eq!(store.take_back_word("b").unwrap(), HeldFate::TakenBack);
+    assert!(store.words_for("two").unwrap().is_empty());
+    store.end_held(&["a".to_owned()]).unwrap();
+    assert_eq!(store.take_back_word("a").unwrap(), HeldFate::Heard);
 }
