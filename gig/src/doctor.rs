@@ -106,6 +106,8 @@ pub(crate) fn examine() -> Findings {
     checks.extend(services::examine());
     let (trials, sandboxes_work) = trial::examine();
     checks.extend(trials);
+    // Last: from here on no other process looks into this one.
+    checks.push(services::vault());
     Findings {
         checks,
         sandboxes_work,

@@ -3,7 +3,7 @@
 //!
 //! What is reached here is named by the operator, in a secret's definition, as a destination of traces or
 //! as an image's registry, never by a sandbox: private addresses are fine, no permit exists, and the core that nothing opens is
-//! not asked. What a registry points to goes by [`crate::images`]' own way instead. No redirect is followed and no
+//! not asked, by a proxy neither. What a registry points to goes by [`crate::images`]' own way instead. No redirect is followed and no
 //! connection is kept.
 
 use std::{
@@ -25,6 +25,7 @@ use gig_proxy::{
         roots::{LazyVerifier, Roots},
         upstream::{Offer, OriginTls},
     },
+    upstream::dial::is_metadata_service,
 };
 use gig_vault::{Fetch, FetchAnswer, FetchError, FetchFuture, FetchRequest, SecretBytes};
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -86,6 +87,10 @@ impl NetworkFetch {
             request.deadline,
         );
         drop(request);
+        // Through a proxy nobody here sees where it goes.
+        if let Some(name) = never_asked(&target.host) {
+            return Err(unreached(format!("it is never opened ({name})")));
+        }
         let dialled = self.dial(&target.host, target.port).await;
         let (stream, at) = dialled.map_err(unreached)?;
         // Nothing was sent yet.
@@ -233,6 +238,14 @@ fn never_open(ip: IpAddr) -> Option<&'static str> {
     match classify(ip) {
         AddressClass::NeverOpenable { name } => Some(name),
         AddressClass::Special { .. } | AddressClass::Global => None,
+    }
+}
+
+/// The same of what is known without a look-up, by address or by name.
+fn never_asked(host: &Host) -> Option<&'static str> {
+    match host {
+        Host::Ip(ip) => never_open(ip.to_canonical()),
+        Host::Name(name) => is_metadata_service(name).then_some("a cloud's metadata service"),
     }
 }
 

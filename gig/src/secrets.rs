@@ -3,7 +3,7 @@
 //!
 //! Nothing here costs a run without secrets anything: the database is not looked at.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use gig_policy::SecretName;
@@ -35,12 +35,7 @@ pub(crate) fn exists() -> anyhow::Result<bool> {
 /// # Errors
 /// Says which, and what a key is.
 pub(crate) fn refuse_unusable_key() -> anyhow::Result<()> {
-    // Without a place for files only the variables can name one.
-    let dir = data_dir::path().unwrap_or_default();
-    let source = MasterKeySource::from_env(environment::var_os, &dir)?;
-    if dir.as_os_str().is_empty() && matches!(source, MasterKeySource::Default(_)) {
-        return Ok(());
-    }
+    let source = MasterKeySource::from_env(environment::var_os, Path::new(""))?;
     source.check().context("cannot use the vault's master key")
 }
 
@@ -150,6 +145,14 @@ pub(crate) fn short(name: &SecretName, value: &SecretBytes) -> Option<String> {
              for: it is not swapped out of answers, nor stopped on its way elsewhere"
         )
     })
+}
+
+/// The same of the first part of a value that is, as its secret's kind takes it apart.
+pub(crate) fn short_part(vault: &Vault, name: &SecretName, value: &SecretBytes) -> Option<String> {
+    let view = vault.view().ok()?;
+    let (_, definition) = view.secret(name.as_str()).ok()??;
+    let parts = definition.kind.kind().stored_parts(value)?;
+    parts.iter().find_map(|part| short(name, part))
 }
 
 /// As the border watches for them.

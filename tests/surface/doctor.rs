@@ -28,21 +28,26 @@ fn doctor_tries_every_mechanism_and_says_so_as_json() {
     }
 }
 
-/// A vault is no question of what works here, nor is what stays of its variables once they are read.
+/// What stays of a variable once it is read is no question of what works here; a key that opens nothing is one, of
+/// itself.
 #[test]
-fn a_master_key_in_the_environment_changes_nothing_of_what_works() {
-    for key in ["abc".to_owned(), "5".repeat(64)] {
+fn a_master_key_in_the_environment_is_a_question_of_its_own() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (key, state) in [("abc".to_owned(), "missing"), ("5".repeat(64), "works")] {
         let mut command = Command::new(place::gig());
         command
             .args(["doctor", "--json"])
+            .env("GIG_DATA_DIR", folder.path())
             .env("GIG_MASTER_KEY", key);
         let answer = answer(command, "");
         assert_eq!(answer.status, 0, "{answer:?}");
+        let findings: Value = serde_json::from_str(&answer.output).expect("JSON");
+        told(&findings, "the vault", state);
     }
 }
 
 /// What the host must be asked for, by the names that people are told.
-const EXPECTED: [&str; 18] = [
+const EXPECTED: [&str; 19] = [
     "user namespaces",
     "nested user namespaces",
     "veth links",
@@ -61,6 +66,7 @@ const EXPECTED: [&str; 18] = [
     "roots for origins",
     "the record",
     "a whole sandbox",
+    "the vault",
 ];
 
 #[test]

@@ -233,24 +233,17 @@ impl MasterKeySource {
         }
     }
 
-    /// Whether what is named is a key that could be used; a default file that is not there yet is.
+    /// Whether what somebody named is a key that could be used. The default file is nobody's word: it counts where
+    /// there is a vault.
     ///
     /// # Errors
     /// When it is none.
     pub fn check(&self) -> Result<(), MasterKeyError> {
-        let read = match self {
-            Self::Variable { name, value } => MasterKey::parse(value, name),
-            Self::File(path) => read_file(path),
-            Self::Default(path) => match read_file(path) {
-                Err(MasterKeyError::File { source, .. })
-                    if source.kind() == io::ErrorKind::NotFound =>
-                {
-                    return Ok(());
-                }
-                read => read,
-            },
-        };
-        read.map(drop)
+        match self {
+            Self::Variable { name, value } => MasterKey::parse(value, name).map(drop),
+            Self::File(path) => read_file(path).map(drop),
+            Self::Default(_) => Ok(()),
+        }
     }
 
     /// Reads the key. A default file that is not there is made, unless something is `sealed` already.

@@ -41,7 +41,7 @@ use crate::{
     outbound::Outbound,
     password::Hasher,
     places::Places,
-    secrets::{Announce, SecretChange, SecretFacts, Secrets},
+    secrets::{Announce, SecretChange, SecretFacts, SecretMade, Secrets},
     spans::{ApiSpan, Spans},
     store::{Actor, Applied, Change, ChangeError, Store, StoreError},
     traffic::Traffic,
@@ -410,7 +410,7 @@ impl App {
         &self,
         actor: Actor,
         change: SecretChange,
-    ) -> Result<u64, Problem> {
+    ) -> Result<SecretMade, Problem> {
         let (secrets, recorder) = (Arc::clone(&self.secrets), self.recorder.clone());
         let runtime = Handle::current();
         let name: Arc<str> = change.name.as_str().into();

@@ -37,6 +37,12 @@ pub(crate) enum NoRule {
          floors opens it there"
     )]
     Floor(String),
+    /// It was a theft, or looked like one: no button lets a secret out.
+    #[error(
+        "there is no rule to write by a button: a secret was on its way to where it may not go; where it belongs \
+         there, whoever manages secrets names it under `secrets` of the host's rule, in the policy's editor"
+    )]
+    Secret,
     /// Nothing opens it, or nobody knows any more whose it was.
     #[error(
         "there is no rule to write: no rule can open it, or neither its server nor its policy is there any more"
@@ -196,7 +202,10 @@ impl<'a> Remedies<'a> {
     pub(crate) fn why_none(&mut self, row: &Row) -> Result<NoRule, StoreError> {
         let server = row.server.as_deref().unwrap_or_default();
         if !can_be_allowed(row) || !self.in_force.knows(server) {
-            return Ok(NoRule::Unopenable);
+            return Ok(match row.reason.as_deref() {
+                Some("secret_misuse") => NoRule::Secret,
+                _ => NoRule::Unopenable,
+            });
         }
         Ok(match self.floor(row)? {
             Some(floor) => NoRule::Floor(floor),
@@ -398,6 +407,9 @@ mod tests {
         let mut misuse = row;
         misuse.reason = Some("secret_misuse".to_owned());
         assert_eq!(floor(&lab, &misuse), None);
+        let now = moment(lab.app.now());
+        let mut remedies = Remedies::read(lab.store.as_ref(), now).unwrap();
+        assert_eq!(remedies.why_none(&misuse).unwrap(), NoRule::Secret);
         assert_eq!(floor(&lab, &denied("gone", "p", 1)), None);
     }
 

@@ -20,11 +20,20 @@ pub trait Secrets: Send + Sync + 'static {
     /// When the vault cannot be read.
     fn list(&self) -> Result<Vec<SecretFacts>, SecretError>;
 
-    /// Makes a change, after `announce` has recorded it; the version that came of it, 0 for none. Blocks.
+    /// Makes a change, after `announce` has recorded it. Blocks.
     ///
     /// # Errors
     /// When it is refused, cannot be recorded, or the vault cannot be written: nothing is changed.
-    fn change(&self, change: &SecretChange, announce: Announce) -> Result<u64, SecretError>;
+    fn change(&self, change: &SecretChange, announce: Announce) -> Result<SecretMade, SecretError>;
+}
+
+/// What came of a change.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SecretMade {
+    /// The version that was made; 0 for none.
+    pub version: u64,
+    /// What there is to say of a value, or a part of one, that is too short to be looked for.
+    pub short: Option<String>,
 }
 
 /// Records, in these words, what is about to be done; or says why it cannot.

@@ -5,7 +5,7 @@ use std::{fs, time::Duration};
 use anyhow::{Context, bail};
 use gig_policy::SecretName;
 use gig_vault::{
-    Definition, SecretBytes, ShapeDefinition, UseVaultError, Vault, master_key::MasterKeySource,
+    Definition, ShapeDefinition, UseVaultError, Vault, master_key::MasterKeySource,
     provider::ProviderDefinition, vault::NewVersion,
 };
 use serde_json::json;
@@ -197,7 +197,7 @@ fn report(
 ) -> anyhow::Result<ExitStatus> {
     let listed = vault.listed(name)?;
     let stripped = taken.is_some_and(|taken| taken.stripped);
-    let short = taken.and_then(|taken| short_part(vault, name, &taken.value));
+    let short = taken.and_then(|taken| secrets::short_part(vault, name, &taken.value));
     let mut document = serde_json::to_value(&listed).context("cannot write the answer")?;
     if let Some(fields) = document.as_object_mut() {
         fields.insert("version".to_owned(), version.into());
@@ -225,14 +225,6 @@ fn report(
     }
     output::print(as_json, &document, &text)?;
     Ok(ExitStatus::SUCCESS)
-}
-
-/// What there is to say of a part that is too short to be looked for.
-fn short_part(vault: &Vault, name: &SecretName, value: &SecretBytes) -> Option<String> {
-    let view = vault.view().ok()?;
-    let (_, definition) = view.secret(name.as_str()).ok()??;
-    let parts = definition.kind.kind().stored_parts(value)?;
-    parts.iter().find_map(|part| secrets::short(name, part))
 }
 
 fn definition(args: &SecretSetArgs) -> anyhow::Result<Definition> {

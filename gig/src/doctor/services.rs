@@ -17,7 +17,7 @@ use gig_proxy::{
     upstream::connect_proxy::UpstreamProxy,
 };
 
-use crate::{data_dir, doctor::Check, fetch::connect};
+use crate::{data_dir, doctor::Check, fetch::connect, secrets};
 
 pub(super) fn examine() -> Vec<Check> {
     vec![
@@ -46,6 +46,22 @@ fn secret_memory() -> Check {
         Err(error) => Check::limited(name, error.to_string())
             .costs("gig refuses to work with secrets; everything else works")
             .cure("raise RLIMIT_MEMLOCK: ulimit -l unlimited, or LimitMEMLOCK=infinity in a unit"),
+    }
+}
+
+/// Opens the vault as a run does that wants no secret.
+pub(super) fn vault() -> Check {
+    let name = "the vault";
+    let known = secrets::refuse_unusable_key().and_then(|()| secrets::known_here());
+    match known {
+        Ok(None) => Check::works(name, "none is used here yet"),
+        Ok(Some(_)) => Check::works(name, "its key opens it"),
+        Err(error) => Check::missing(name, format!("{error:#}"))
+            .costs("gig run starts no program: values of the vault could not be looked for in what it sends")
+            .cure(
+                "set GIG_MASTER_KEY or GIG_MASTER_KEY_FILE to its key, or bring the key file back from its backup; \
+                 where the key is lost, use another data directory (GIG_DATA_DIR)",
+            ),
     }
 }
 

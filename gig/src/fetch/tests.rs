@@ -225,6 +225,25 @@ async fn this_machines_own_names_are_never_asked_of_a_proxy() {
     assert!(waiting.is_err(), "the proxy was asked");
 }
 
+#[tokio::test]
+async fn no_proxy_is_asked_for_the_core_that_nothing_opens() {
+    let (proxy, asked) = listen().await;
+    let set = |name: &str| (name == "HTTPS_PROXY").then(|| format!("http://127.0.0.1:{asked}"));
+    let through = UpstreamProxy::from_env(set).unwrap().unwrap();
+    let fetch = NetworkFetch::new(Roots::none(), Some(through));
+    for host in [
+        "169.254.169.254",
+        "[::ffff:169.254.169.254]",
+        "metadata.google.internal",
+    ] {
+        let request = FetchRequest::new(FetchMethod::Get, format!("http://{host}/token"));
+        let error = fetch.fetch(request).await.unwrap_err().to_string();
+        assert!(error.contains("never opened"), "{host}: {error}");
+    }
+    let waiting = tokio::time::timeout(Duration::from_millis(50), proxy.accept()).await;
+    assert!(waiting.is_err(), "the proxy was asked");
+}
+
 #[test]
 fn the_core_that_nothing_opens_is_not_asked_for_a_token() {
     for (address, is_core) in [

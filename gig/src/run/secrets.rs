@@ -218,7 +218,7 @@ fn keeper(args: &RunArgs) -> anyhow::Result<(RunKeeper, Option<Changes>)> {
 fn known() -> anyhow::Result<Option<Arc<Vault>>> {
     vault::known_here().context(
         "values of the vault cannot be looked for in what the program sends, so that it is not started; where its \
-         secrets are lost for good, move the vault out of gig's data directory",
+         secrets are lost for good, run it with another data directory (GIG_DATA_DIR)",
     )
 }
 

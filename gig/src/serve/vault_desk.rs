@@ -10,8 +10,8 @@ use gig_vault::{
     vault::{Announced, Listed, NewVersion, NotWitnessed, VersionState, Witness},
 };
 use gig_web::secrets::{
-    Announce, Described, SecretChange, SecretDoing, SecretError, SecretFacts, SecretVersion,
-    Secrets,
+    Announce, Described, SecretChange, SecretDoing, SecretError, SecretFacts, SecretMade,
+    SecretVersion, Secrets,
 };
 
 use crate::secrets::{self as vault, described};
@@ -31,7 +31,7 @@ impl Secrets for VaultDesk {
         Ok(listed.into_iter().map(facts).collect())
     }
 
-    fn change(&self, change: &SecretChange, announce: Announce) -> Result<u64, SecretError> {
+    fn change(&self, change: &SecretChange, announce: Announce) -> Result<SecretMade, SecretError> {
         let name: SecretName = change
             .name
             .parse()
@@ -41,7 +41,7 @@ impl Secrets for VaultDesk {
             return Err(SecretError::Missing("the vault is empty".to_owned()));
         }
         let vault = vault::open_witnessed(Arc::new(Told(announce))).map_err(unavailable)?;
-        match &change.doing {
+        let version = match &change.doing {
             SecretDoing::Add {
                 value,
                 described,
@@ -66,7 +66,14 @@ impl Secrets for VaultDesk {
                 let removed = vault.remove(&name, *version, false);
                 removed.map(|_| 0).map_err(refused)
             }
-        }
+        }?;
+        let short = match &change.doing {
+            SecretDoing::Add { value, .. } | SecretDoing::Rotate { value, .. } => {
+                vault::short_part(&vault, &name, &SecretBytes::copy_of(value.as_bytes()))
+            }
+            SecretDoing::Remove { .. } => None,
+        };
+        Ok(SecretMade { version, short })
     }
 }
 

@@ -26,6 +26,8 @@ mod own_places;
 mod race;
 mod unseen;
 
+pub use unseen::is_metadata_service;
+
 /// What a dialler needs.
 #[derive(Debug, Clone)]
 pub struct DialerSettings {

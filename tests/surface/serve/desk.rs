@@ -225,6 +225,30 @@ fn the_consoles_form_keeps_what_its_definition_says() {
 }
 
 #[test]
+fn a_value_that_is_too_short_to_be_looked_for_is_told_by_the_api() {
+    let appliance = Appliance::start();
+    let token = appliance.token("admin");
+    for (name, body, says) in [
+        ("SHORT", json!({"value": "short"}), Some("has 5 octets")),
+        (
+            "PAIR",
+            json!({"value": "somebody:pw", "kind": "basic"}),
+            Some("has 2 octets"),
+        ),
+        ("LONG", json!({"value": FIRST}), None),
+    ] {
+        let path = format!("/api/v1/secrets/{name}");
+        let made = ask(&appliance, &token, "PUT", &path, &body);
+        assert_eq!(made.status, 201, "{made:?}");
+        let warnings = made.json()["warnings"].clone();
+        match says {
+            Some(says) => assert!(warnings[0].to_string().contains(says), "{warnings}"),
+            None => assert_eq!(warnings, json!([])),
+        }
+    }
+}
+
+#[test]
 fn secrets_are_listed_with_where_they_may_go_and_unusable_ones_are_refused() {
     let appliance = Appliance::start();
     let token = appliance.token("admin");
@@ -242,6 +266,7 @@ fn secrets_are_listed_with_where_they_may_go_and_unusable_ones_are_refused() {
         (json!({"value": ""}), 422),
         (json!({"value": SECOND, "kind": "odd"}), 422),
         (json!({"value": SECOND, "hots": 1}), 422),
+        (json!({"value": SECOND, "days": 0}), 422),
         (json!({}), 422),
     ] {
         let refused = ask(&appliance, &token, "PUT", "/api/v1/secrets/OTHER", &body);

@@ -20,7 +20,7 @@ use crate::{
     auth::Caller,
     document,
     role::Permission,
-    secrets::{Described, SecretChange, SecretDoing, SecretFacts, SecretVersion},
+    secrets::{Described, SecretChange, SecretDoing, SecretFacts, SecretMade, SecretVersion},
     store::{PolicyVersion, Store, StoreError},
 };
 
@@ -129,6 +129,17 @@ pub(crate) struct Ending {
 #[derive(Serialize, ToSchema)]
 pub(crate) struct VersionMade {
     version: u64,
+    /// What a person should know of what was kept.
+    warnings: Vec<String>,
+}
+
+impl From<SecretMade> for VersionMade {
+    fn from(made: SecretMade) -> Self {
+        Self {
+            version: made.version,
+            warnings: made.short.into_iter().collect(),
+        }
+    }
 }
 
 /// Every secret, and every name that policies or servers use for one that is not set.
@@ -170,8 +181,7 @@ pub(crate) async fn add(
         described: described(new.kind, new.definition)?,
         expires: new.days.map(days),
     };
-    let version = change(&app, &caller, name, doing).await?;
-    let view = VersionMade { version };
+    let view = change(&app, &caller, name, doing).await?.into();
     Ok(Made { place, view })
 }
 
@@ -189,8 +199,8 @@ pub(crate) async fn rotate(
         expires: new.days.map(days),
         grace: hours(new.grace_hours),
     };
-    let version = change(&app, &caller, name, doing).await?;
-    Ok(Json(VersionMade { version }))
+    let made = change(&app, &caller, name, doing).await?;
+    Ok(Json(made.into()))
 }
 
 /// Ends a secret, or one version. Its value stays known to gig, so that it may leave nowhere.
@@ -214,7 +224,7 @@ pub(crate) async fn change(
     caller: &Caller,
     name: String,
     doing: SecretDoing,
-) -> Result<u64, Problem> {
+) -> Result<SecretMade, Problem> {
     caller.require(Permission::ManageSecrets)?;
     let name: SecretName = name
         .parse()
@@ -223,6 +233,14 @@ pub(crate) async fn change(
         && value.is_empty()
     {
         return Err(unusable("the value is empty"));
+    }
+    if let SecretDoing::Add { expires, .. } | SecretDoing::Rotate { expires, .. } = &doing
+        && expires.is_some_and(|expires| expires.is_zero())
+    {
+        return Err(unusable(
+            "days is 0: the value would have ended before anything could use it; leave days out for one that does \
+             not end",
+        ));
     }
     caller.still(app).await?;
     let name = name.as_str().to_owned();

@@ -5,7 +5,8 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 
 use super::{
-    Announce, SecretChange, SecretDoing, SecretError, SecretFacts, SecretVersion, Secrets,
+    Announce, SecretChange, SecretDoing, SecretError, SecretFacts, SecretMade, SecretVersion,
+    Secrets,
 };
 
 /// Empty at first.
@@ -17,7 +18,7 @@ impl Secrets for FakeSecrets {
         Ok(self.0.lock().clone())
     }
 
-    fn change(&self, change: &SecretChange, announce: Announce) -> Result<u64, SecretError> {
+    fn change(&self, change: &SecretChange, announce: Announce) -> Result<SecretMade, SecretError> {
         let mut kept = self.0.lock();
         let there = kept.iter().position(|one| one.name == change.name);
         let missing = || SecretError::Missing(format!("there is no secret {}", change.name));
@@ -26,14 +27,14 @@ impl Secrets for FakeSecrets {
             (SecretDoing::Add { .. }, None) => {
                 announce("added").map_err(SecretError::NotRecorded)?;
                 kept.push(added(&change.name));
-                Ok(1)
+                Ok(made(1))
             }
             (_, None) => Err(missing()),
             (SecretDoing::Rotate { .. }, Some(at)) => {
                 announce("rotated").map_err(SecretError::NotRecorded)?;
                 let one = kept.get_mut(at).ok_or_else(missing)?;
                 one.versions.push(version(one.versions.len() as u64 + 1));
-                Ok(one.versions.len() as u64)
+                Ok(made(one.versions.len() as u64))
             }
             (SecretDoing::Remove { version }, Some(at)) => {
                 announce("removed").map_err(SecretError::NotRecorded)?;
@@ -43,9 +44,16 @@ impl Secrets for FakeSecrets {
                 if one.versions.is_empty() {
                     kept.remove(at);
                 }
-                Ok(0)
+                Ok(made(0))
             }
         }
+    }
+}
+
+fn made(version: u64) -> SecretMade {
+    SecretMade {
+        version,
+        short: None,
     }
 }
 

@@ -37,8 +37,8 @@ impl Moved {
         let over = match octet {
             // Each line of an event is a field of it.
             b'\r' | b'\n' if fit != Fit::Events || spelled.len() > 1 => {
-                let on = self.wrap.goes_on_over(octet, unsent, self.run.owes());
-                if on && !self.run.is_padded() {
+                let owes = self.run.owes();
+                if !self.run.is_padded() && self.wrap.goes_on_over(octet, unsent, owes) {
                     return Next::On(self);
                 }
                 true

@@ -71,7 +71,9 @@ impl Wrap {
     /// Whether a line break, written so, is within the text, as it is where that has to go on (`surely`); it waits
     /// then for what follows.
     pub(super) fn goes_on_over(&mut self, octet: u8, spelled: &[u8], surely: bool) -> bool {
-        if surely {
+        // One line break: who floods a text with empty lines ends it.
+        let again = self.column == Some(0) && !matches!(*self.waiting, [b'\r'] | [.., b'r']);
+        if surely && !(again && self.broken) {
             (self.column, self.broken) = (Some(0), true);
             self.waiting.extend_from_slice(spelled);
             return true;

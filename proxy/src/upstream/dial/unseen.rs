@@ -28,7 +28,9 @@ pub(super) fn refused(permit: &ConnectPermit, asked: bool) -> Option<(DenyReason
     None
 }
 
-fn is_metadata_service(name: &Fqdn) -> bool {
+/// Whether it is a name by which a cloud serves what an instance is and may.
+#[must_use]
+pub fn is_metadata_service(name: &Fqdn) -> bool {
     let known = |service: &&str| name.as_str() == *service || name.is_below(service);
     let is_instance =
         name.as_str().starts_with("instance-data.") && name.is_below("compute.internal");

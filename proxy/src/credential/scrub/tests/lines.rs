@@ -125,3 +125,16 @@ fn where_a_line_breaks_within_a_value_nothing_of_it_is_shown_and_nothing_moves()
         }
     }
 }
+
+#[test]
+fn a_full_line_that_ends_with_padding_ends_with_one_line_break() {
+    let scrub = scrub();
+    for padding in 1..=2 {
+        let plain = format!("{}{VALUE}", "x".repeat(48 - padding - VALUE.len()));
+        let encoded = general_purpose::STANDARD.encode(&plain);
+        assert_eq!((encoded.len(), encoded.matches('=').count()), (64, padding));
+        let got = through_text(&scrub, &[format!("{encoded}\nnext\n").as_bytes()]);
+        let expected = general_purpose::STANDARD.encode(plain.replace(VALUE, SENTINEL));
+        assert_eq!(got, format!("{expected}\nnext\n"));
+    }
+}

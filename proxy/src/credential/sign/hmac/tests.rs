@@ -94,6 +94,18 @@ fn a_body_that_was_not_read_is_refused() {
     assert!(run(&treat, None).is_ok());
 }
 
+#[test]
+fn a_signature_frames_and_directs_no_request() {
+    for name in ["Content-Length", "transfer-encoding", "Host"] {
+        let treat = treat_of(
+            &format!("{{message: '{{path}}', header: {name}, value: '3'}}"),
+            "key",
+        );
+        let error = run(&treat, None).unwrap_err();
+        assert_eq!(error.reason, DenyReason::SecretUnplaceable, "{name}");
+    }
+}
+
 fn treat_of(yaml: &str, key: &str) -> Hmac {
     let yaml = format!("{{kind: {{hmac: {yaml}}}}}");
     let definition = gig_vault::Definition::parse(&yaml).unwrap();
