@@ -130,7 +130,8 @@ pub fn signal_foreground(controller: impl AsFd, signal: Signal) -> io::Result<()
 #[derive(Debug)]
 pub struct Waking(libc::timer_t);
 
-/// Sends this process SIGCONT once, after that time (timer_create(2)): nothing else reaches one that is stopped.
+/// Sends this process SIGCONT after that time, and again each second (timer_create(2)): nothing else reaches one that
+/// is stopped, and the first may come just before it stops.
 ///
 /// # Errors
 /// When no timer is to be had.
@@ -143,12 +144,11 @@ pub fn wake_after(time: Duration) -> io::Result<Waking> {
     // SAFETY: the event is valid for a read, the timer's place for a write.
     answered(unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer) })?;
     let waking = Waking(timer);
-    let zero = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    let once = libc::itimerspec {
-        it_interval: zero,
+    let again = libc::itimerspec {
+        it_interval: libc::timespec {
+            tv_sec: 1,
+            tv_nsec: 0,
+        },
         it_value: libc::timespec {
             tv_sec: time.as_secs().try_into().unwrap_or(libc::time_t::MAX),
             // Nothing at all would disarm it.
@@ -156,7 +156,7 @@ pub fn wake_after(time: Duration) -> io::Result<Waking> {
         },
     };
     // SAFETY: the timer is there until it is dropped; the times are valid for a read, and null asks for no old ones.
-    answered(unsafe { libc::timer_settime(waking.0, 0, &raw const once, std::ptr::null_mut()) })?;
+    answered(unsafe { libc::timer_settime(waking.0, 0, &raw const again, std::ptr::null_mut()) })?;
     Ok(waking)
 }
 
