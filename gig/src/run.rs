@@ -151,7 +151,7 @@ async fn guard(
         terminal.connect(readers)?;
     }
     let mut deadline = timeout.map(|limit| Instant::now() + limit);
-    let (mut asked_to_end, mut signalled) = (false, false);
+    let (mut asked_to_end, mut killed, mut signalled) = (false, false, false);
     let status = loop {
         tokio::select! {
             turn = running.turn() => match turn.context("lost sight of the program")? {
@@ -160,18 +160,24 @@ async fn guard(
             },
             received = signals.next() => {
                 signalled |= received.is_ending();
-                let left = deadline.map(|deadline| deadline - Instant::now());
+                // What was killed has no time left: who stops then is woken by nobody.
+                let left = match killed {
+                    true => Some(Duration::ZERO),
+                    false => deadline.map(|deadline| deadline - Instant::now()),
+                };
                 job::obey(received, running, (terminal.as_mut(), left));
             }
             () = at(deadline) => {
                 if asked_to_end {
                     running.kill();
+                    killed = true;
                     deadline = None;
                 } else {
-                    tell_timeout(timeout);
                     running.signal(Signal::TERM);
                     asked_to_end = true;
                     deadline = Some(Instant::now() + GRACE);
+                    // A terminal may stop who writes to it from the background (stty tostop): the rest is done.
+                    tell_timeout(timeout);
                 }
             }
         }

@@ -43,6 +43,8 @@ pub(super) fn obey(
             }
             running.signal(signal);
         }
+        // It would sleep through its end.
+        (Received::Stop, _) if left.is_some_and(|left| left.is_zero()) => {}
         (Received::Stop, mut terminal) => {
             // A program may ignore the polite SIGTSTP, as a shell does, and the kernel does so for one without a
             // terminal (POSIX: an orphaned process group): it would run on while its way out stands still.

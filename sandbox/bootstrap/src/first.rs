@@ -78,7 +78,8 @@ struct Program {
 impl Program {
     /// Tells of it, where somebody sits at a terminal and would wait for ever; not if it was told to.
     fn has_stopped(&mut self, signal: i32) {
-        if self.held || !self.terminal {
+        let stops = [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
+        if self.held || !self.terminal || !stops.contains(&signal) {
             return;
         }
         self.stopped = true;
@@ -102,9 +103,9 @@ impl Program {
             _ => return sys::kill(self.id, number),
         }
         // What it started stops and goes on with it, as in a shell's job.
-        if sys::kill_group(self.id, number).is_err() {
-            sys::kill(self.id, number);
-        }
+        let _ = sys::kill_group(self.id, number);
+        // It may have left the group.
+        sys::kill(self.id, number);
     }
 }
 
