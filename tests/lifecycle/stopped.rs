@@ -292,6 +292,31 @@ fn the_time_limit_ends_a_run_that_is_stopped() {
     );
 }
 
+/// Each time that it is woken to be ended it is stopped anew.
+#[test]
+fn a_program_that_stops_again_and_again_is_ended_in_time() {
+    const AGAIN: &str = "import os, signal\nsignal.signal(15, signal.SIG_IGN)\nprint('rea' + 'dy', flush=True)\n\
+                         while 1: os.kill(os.getpid(), 19)";
+    let lab = Lab::new();
+    at_a_shell_in(
+        &lab,
+        lab.gig().option(["--timeout", "2s"]),
+        &[
+            "expect:$ ",
+            "send:GIG\\r",
+            "expect:ready",
+            "expect:Stopped",
+            "expect:time limit",
+            "send:while kill -0 %1 2>/dev/null; do sleep 0.1; done; echo go''ne\\r",
+            "expect:gone",
+            "send:exit 0\\r",
+            "status:0",
+            "cooked",
+        ],
+        &["python3", "-c", AGAIN],
+    );
+}
+
 #[test]
 fn a_gig_that_is_killed_while_it_is_stopped_leaves_nothing() {
     let lab = Lab::new();
