@@ -327,7 +327,6 @@ impl Scrubber {
         let written = out.len();
         let spelled = piece.raw.get(hit.start..hit.end).unwrap_or_default();
         let before = piece.raw.get(..hit.start).unwrap_or_default();
-        let before = Wrap::after(&self.behind, before);
         self.write((spelled, before), hit.lead, (pattern, sentinel), out);
         if self.fit == Fit::Exact {
             // Some of the room is taken by what went before anybody knew.
@@ -342,7 +341,7 @@ impl Scrubber {
     /// Writes a sentinel as the value in its place was written.
     fn write(
         &mut self,
-        (spelled, before): (&[u8], Wrap),
+        (spelled, before): (&[u8], &[u8]),
         lead: Option<u8>,
         (pattern, sentinel): (Pattern, &str),
         out: &mut Vec<u8>,
@@ -384,7 +383,10 @@ impl Scrubber {
                 let known = self.run.take().filter(|moved| moved.run.is_at(skipped));
                 let (mut run, mut wrap) = match known {
                     Some(moved) => (moved.run, moved.wrap),
-                    None => (Run::new(skipped, url_safe), before),
+                    None => {
+                        let wrap = Wrap::after(&self.behind, before);
+                        (Run::new(skipped, url_safe), wrap)
+                    }
                 };
                 wrap.passed(spelled);
                 out.append(&mut wrap.waiting);

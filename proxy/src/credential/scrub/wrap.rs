@@ -71,15 +71,12 @@ impl Wrap {
     /// Whether a line break, written so, is within the text, as it is where that has to go on (`surely`); it waits
     /// then for what follows.
     pub(super) fn goes_on_over(&mut self, octet: u8, spelled: &[u8], surely: bool) -> bool {
+        let in_break = self.broken && self.column == Some(0);
+        let second_half =
+            in_break && octet == b'\n' && matches!(*self.waiting, [b'\r'] | [.., b'r']);
         // One line break: who floods a text with empty lines ends it.
-        let again = self.column == Some(0) && !matches!(*self.waiting, [b'\r'] | [.., b'r']);
-        if surely && !(again && self.broken) {
+        if second_half || surely && !in_break {
             (self.column, self.broken) = (Some(0), true);
-            self.waiting.extend_from_slice(spelled);
-            return true;
-        }
-        if self.column == Some(0) && octet == b'\n' && matches!(*self.waiting, [b'\r'] | [.., b'r'])
-        {
             self.waiting.extend_from_slice(spelled);
             return true;
         }
@@ -210,6 +207,18 @@ mod tests {
         assert!(!goes_on(&format!("name={line}\n"), &line));
         assert!(goes_on("", &format!("{line}\n{line}")));
         assert!(goes_on("x: ", &format!("{line}\n{line}\n{line}")));
+    }
+
+    #[test]
+    fn one_line_break_waits_however_surely_a_text_goes_on() {
+        for (octet, spelled) in [(b'\n', "\n"), (b'\r', "\r"), (b'\n', "\\n"), (b'\r', "\\r")] {
+            let mut wrap = Wrap::after(&[], b"x: ");
+            wrap.passed(b"AAAA");
+            let mut on = || wrap.goes_on_over(octet, spelled.as_bytes(), true);
+            assert!(on(), "{spelled:?}");
+            assert!(!on(), "{spelled:?}");
+            assert_eq!(wrap.waiting, spelled.as_bytes());
+        }
     }
 
     #[test]
