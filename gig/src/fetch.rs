@@ -2,9 +2,9 @@
 //! its own, with the host's own proxy and the roots of `--upstream-ca`.
 //!
 //! What is reached here is named by the operator, in a secret's definition, as a destination of traces or
-//! as an image's registry, never by a sandbox: private addresses are fine, no permit exists, and the core that nothing opens is
-//! not asked, by a proxy neither. What a registry points to goes by [`crate::images`]' own way instead. No redirect is followed and no
-//! connection is kept.
+//! as an image's registry, never by a sandbox: private addresses are fine, and no permit exists. For a secret the core
+//! that nothing opens is asked neither straight nor through a proxy. What a registry points to goes by
+//! [`crate::images`]' own way instead. No redirect is followed and no connection is kept.
 
 use std::{
     io,

@@ -151,7 +151,7 @@ async fn guard(
         terminal.connect(readers)?;
     }
     let mut deadline = timeout.map(|limit| Instant::now() + limit);
-    let (mut asked_to_end, mut killed, mut signalled) = (false, false, false);
+    let (mut asked_to_end, mut signalled) = (false, false);
     let status = loop {
         tokio::select! {
             turn = running.turn() => match turn.context("lost sight of the program")? {
@@ -160,17 +160,16 @@ async fn guard(
             },
             received = signals.next() => {
                 signalled |= received.is_ending();
-                // What was killed has no time left: who stops then is woken by nobody.
-                let left = match killed {
-                    true => Some(Duration::ZERO),
-                    false => deadline.map(|deadline| deadline - Instant::now()),
+                let left = match deadline {
+                    Some(deadline) => Some(deadline - Instant::now()),
+                    // It was killed, and has no time left: who stops then is woken by nobody.
+                    None => asked_to_end.then_some(Duration::ZERO),
                 };
                 job::obey(received, running, (terminal.as_mut(), left));
             }
             () = at(deadline) => {
                 if asked_to_end {
                     running.kill();
-                    killed = true;
                     deadline = None;
                 } else {
                     running.signal(Signal::TERM);

@@ -233,7 +233,7 @@ fn definition(args: &SecretSetArgs) -> anyhow::Result<Definition> {
             let shown = path.display();
             let text = fs::read_to_string(path)
                 .with_context(|| format!("cannot read the definition {shown}"))?;
-            described::written(&text).with_context(|| format!("cannot use {shown}"))?
+            Definition::parse(&text).with_context(|| format!("cannot use {shown}"))?
         }
         (None, Some(kind)) => described::of_kind(kind, "a file for --definition")?,
         (None, None) => Definition::default(),

@@ -208,12 +208,23 @@ async fn the_hosts_own_proxy_is_used() {
     assert!(inside.starts_with("GET /v1/x HTTP/1.1\r\n"), "{inside}");
 }
 
-#[tokio::test]
-async fn this_machines_own_names_are_never_asked_of_a_proxy() {
+/// What goes out through a proxy, and that.
+async fn with_a_proxy() -> (TcpListener, NetworkFetch) {
     let (proxy, asked) = listen().await;
     let set = |name: &str| (name == "HTTPS_PROXY").then(|| format!("http://127.0.0.1:{asked}"));
     let through = UpstreamProxy::from_env(set).unwrap().unwrap();
     let fetch = NetworkFetch::new(Roots::none(), Some(through));
+    (proxy, fetch)
+}
+
+async fn assert_not_asked(proxy: &TcpListener) {
+    let waiting = tokio::time::timeout(Duration::from_millis(50), proxy.accept()).await;
+    assert!(waiting.is_err(), "the proxy was asked");
+}
+
+#[tokio::test]
+async fn this_machines_own_names_are_never_asked_of_a_proxy() {
+    let (proxy, fetch) = with_a_proxy().await;
     for host in ["localhost", "LOCALHOST", "127.0.0.1"] {
         let (served, port) = plain(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await;
         let request = FetchRequest::new(FetchMethod::Get, format!("http://{host}:{port}/"));
@@ -221,16 +232,12 @@ async fn this_machines_own_names_are_never_asked_of_a_proxy() {
         assert_eq!(answer.status, 200, "{host}");
         assert!(end(served).await.starts_with("GET / "));
     }
-    let waiting = tokio::time::timeout(Duration::from_millis(50), proxy.accept()).await;
-    assert!(waiting.is_err(), "the proxy was asked");
+    assert_not_asked(&proxy).await;
 }
 
 #[tokio::test]
 async fn no_proxy_is_asked_for_the_core_that_nothing_opens() {
-    let (proxy, asked) = listen().await;
-    let set = |name: &str| (name == "HTTPS_PROXY").then(|| format!("http://127.0.0.1:{asked}"));
-    let through = UpstreamProxy::from_env(set).unwrap().unwrap();
-    let fetch = NetworkFetch::new(Roots::none(), Some(through));
+    let (proxy, fetch) = with_a_proxy().await;
     for host in [
         "169.254.169.254",
         "[::ffff:169.254.169.254]",
@@ -240,8 +247,7 @@ async fn no_proxy_is_asked_for_the_core_that_nothing_opens() {
         let error = fetch.fetch(request).await.unwrap_err().to_string();
         assert!(error.contains("never opened"), "{host}: {error}");
     }
-    let waiting = tokio::time::timeout(Duration::from_millis(50), proxy.accept()).await;
-    assert!(waiting.is_err(), "the proxy was asked");
+    assert_not_asked(&proxy).await;
 }
 
 #[test]

@@ -1,15 +1,7 @@
-//! What a new secret is, beside its value: the one reading of definitions, for the command line, API and console.
+//! What a new secret is, beside its value: one reading, for the command line, API and console.
 
 use anyhow::{Context as _, bail};
 use gig_vault::{Definition, KindDefinition, ShapeDefinition};
-
-/// A definition as somebody wrote it, in YAML or JSON.
-///
-/// # Errors
-/// When it is none; says line and column.
-pub(crate) fn written(text: &str) -> anyhow::Result<Definition> {
-    Ok(Definition::parse(text)?)
-}
 
 /// What is said by a kind's name alone.
 ///

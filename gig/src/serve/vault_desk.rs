@@ -107,7 +107,7 @@ fn add(
 fn definition(described: &Described, value: &str) -> anyhow::Result<Definition> {
     let mut definition = match described {
         Described::Kind(kind) => described::of_kind(kind, "a definition")?,
-        Described::Definition(text) => described::written(text)?,
+        Described::Definition(text) => Definition::parse(text)?,
     };
     if !matches!(definition.provider, ProviderDefinition::Embedded) {
         bail!(

@@ -64,14 +64,12 @@ impl NameEnforcer {
         name: &Fqdn,
         query_type: &str,
     ) -> Result<NamePermit, Box<Denial>> {
-        let alarm = || Self::entry(subject, name.as_str(), query_type);
-        if name_is_misused(&self.ledger, subject, name.as_str(), alarm) {
-            let entry = Self::entry(subject, name.as_str(), query_type);
+        let mut entry = Self::entry(subject, name.as_str(), query_type);
+        if self.is_misused(subject, [name.as_str()], &entry) {
             return Err(self.denied(subject, entry, DenyReason::SecretMisuse).await);
         }
         let policy = subject.policy();
         let verdict = policy.decide_name(name);
-        let mut entry = Self::entry(subject, name.as_str(), query_type);
         match &verdict {
             Verdict::Allow(permit) => {
                 let would = permit.would_deny();
@@ -106,34 +104,42 @@ impl NameEnforcer {
         query_type: &str,
         reason: DenyReason,
     ) -> Box<Denial> {
-        let alarm = || Self::entry(subject, name, query_type);
-        let misused = name_is_misused(&self.ledger, subject, name, alarm);
-        let reason = if misused {
-            DenyReason::SecretMisuse
-        } else {
-            reason
-        };
         let entry = Self::entry(subject, name, query_type);
+        let reason = match self.is_misused(subject, [name], &entry) {
+            true => DenyReason::SecretMisuse,
+            false => reason,
+        };
         self.denied(subject, entry, reason).await
     }
 
     /// The same of a query that is none of what is answered; its record says what is wrong with it.
     pub async fn refuse_unread(&self, subject: &Subject, refused: &Refused) -> Box<Denial> {
-        let asked = || {
-            let mut entry = Self::entry(subject, &refused.name, &refused.type_word);
-            if refused.name.is_empty() {
-                (entry.host, entry.method) = (None, None);
-            }
-            entry
-        };
-        let mut names = std::iter::once(&refused.name).chain(&refused.others);
-        let misused = names.any(|name| name_is_misused(&self.ledger, subject, name, asked));
-        let mut entry = asked();
-        if misused {
-            return self.denied(subject, entry, DenyReason::SecretMisuse).await;
+        let mut entry = Self::entry(subject, &refused.name, &refused.type_word);
+        if refused.name.is_empty() {
+            (entry.host, entry.method) = (None, None);
         }
-        entry.findings.push(why(refused.why));
-        self.denied(subject, entry, refused.reason).await
+        let names = std::iter::once(&refused.name).chain(&refused.others);
+        let reason = match self.is_misused(subject, names, &entry) {
+            true => DenyReason::SecretMisuse,
+            false => {
+                entry.findings.push(why(refused.why));
+                refused.reason
+            }
+        };
+        self.denied(subject, entry, reason).await
+    }
+
+    /// Raises the alarm, which says what `entry` does, when one of these names holds a sentinel or a value. Whether one
+    /// did.
+    fn is_misused(
+        &self,
+        subject: &Subject,
+        names: impl IntoIterator<Item: AsRef<str>>,
+        entry: &Entry,
+    ) -> bool {
+        let alarm = || entry.clone();
+        let mut names = names.into_iter();
+        names.any(|name| name_is_misused(&self.ledger, subject, name.as_ref(), alarm))
     }
 
     async fn denied(&self, subject: &Subject, mut entry: Entry, reason: DenyReason) -> Box<Denial> {

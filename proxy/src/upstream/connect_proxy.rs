@@ -46,7 +46,7 @@ pub struct ParseProxyError {
 }
 
 /// That an origin was not reached is the doing of the host's proxy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ProxyFault {
     /// It answered this in place of a tunnel.
     Answered(u16),
@@ -56,13 +56,26 @@ pub enum ProxyFault {
     Broken,
 }
 
+impl ProxyFault {
+    /// Reads it back from a finding; `None` where that is another.
+    #[must_use]
+    pub fn of_finding(finding: &str) -> Option<Self> {
+        Some(match finding.strip_prefix(FAULT)? {
+            "unreached" => Self::Unreached,
+            "broken" => Self::Broken,
+            status => Self::Answered(status.parse().ok()?),
+        })
+    }
+}
+
 impl fmt::Display for ProxyFault {
     /// As a finding has it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(FAULT)?;
         match self {
-            Self::Answered(status) => write!(f, "upstream_proxy:{status}"),
-            Self::Unreached => f.write_str("upstream_proxy:unreached"),
-            Self::Broken => f.write_str("upstream_proxy:broken"),
+            Self::Answered(status) => status.fmt(f),
+            Self::Unreached => f.write_str("unreached"),
+            Self::Broken => f.write_str("broken"),
         }
     }
 }
@@ -291,6 +304,8 @@ fn net(text: &str) -> Option<IpNet> {
     text.parse().ok()
 }
 
+/// How the finding of a [`ProxyFault`] begins.
+const FAULT: &str = "upstream_proxy:";
 /// The variables that are read, the first that is set before the others.
 const TAKEN: [&str; 4] = ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
 const NAMES: &str = "GIG_UPSTREAM_PROXY_NAMES";

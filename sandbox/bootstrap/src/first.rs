@@ -103,7 +103,7 @@ impl Program {
             _ => return sys::kill(self.id, number),
         }
         // What it started stops and goes on with it, as in a shell's job.
-        let _ = sys::kill_group(self.id, number);
+        sys::kill_group(self.id, number);
         // It may have left the group.
         sys::kill(self.id, number);
     }

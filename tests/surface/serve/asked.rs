@@ -11,7 +11,7 @@ use std::{
 use gig_tests::lab::postgres::Postgres;
 use serde_json::{Value, json};
 
-use super::{Appliance, Ask, Reply};
+use super::{Appliance, Ask, Reply, nodes::node};
 
 mod alarms;
 mod bounds;
@@ -312,11 +312,7 @@ fn under_the_two_person_rule_an_editor_alone_lets_nothing_pass() {
 #[test]
 fn what_waits_at_one_node_is_answered_at_another() {
     let server = Postgres::start();
-    let node = || {
-        let folder = tempfile::tempdir().expect("a folder");
-        Appliance::start_on(folder, &[], Some(server.url("postgres")))
-    };
-    let (one, two) = (node(), node());
+    let (one, two) = (node(&server), node(&server));
     let token = one.token("admin");
     let origin = Origin::start();
     one.policy(&token, &holding(origin.port, "5m"));
@@ -338,11 +334,7 @@ fn what_waits_at_one_node_is_answered_at_another() {
 #[test]
 fn an_answer_just_after_its_node_was_killed_is_told_and_recorded_as_heard_by_nobody() {
     let server = Postgres::start();
-    let node = || {
-        let folder = tempfile::tempdir().expect("a folder");
-        Appliance::start_on(folder, &[], Some(server.url("postgres")))
-    };
-    let (one, two) = (node(), node());
+    let (one, two) = (node(&server), node(&server));
     let token = one.token("admin");
     let origin = Origin::start();
     one.policy(&token, &holding(origin.port, "5m"));

@@ -5,7 +5,7 @@ use std::thread;
 use gig_tests::lab::postgres::Postgres;
 use serde_json::{Value, json};
 
-use super::{Appliance, Ask, PASSWORD, Reply};
+use super::{Appliance, Ask, PASSWORD, Reply, nodes::node};
 
 const KEY: &str = "\"8e03978e-40d5-43e8-bc93-6894a57f9324\"";
 
@@ -35,11 +35,7 @@ fn added(appliance: &Appliance, token: &str) -> usize {
 #[test]
 fn a_request_is_made_once_on_two_nodes_however_often_it_is_sent() {
     let server = Postgres::start();
-    let node = || {
-        let folder = tempfile::tempdir().expect("a folder");
-        Appliance::start_on(folder, &[], Some(server.url("postgres")))
-    };
-    let (one, two) = (node(), node());
+    let (one, two) = (node(&server), node(&server));
     let token = one.token("admin");
     let replies: Vec<Reply> = thread::scope(|scope| {
         let asks = (0..16).map(|n| {

@@ -12,7 +12,7 @@ use std::{
 use gig_tests::lab::postgres::Postgres;
 use serde_json::json;
 
-use super::{Answer, Appliance, Ask, answer, command};
+use super::{Answer, Appliance, Ask, answer, command, nodes::node};
 
 const VALUE: &str = "value-of-the-appliance-7Qm2";
 const PASSPHRASE: &str = "correct horse battery staple";
@@ -299,10 +299,7 @@ fn a_server_has_secrets_in_custody_where_the_appliance_was_given_the_passphrase(
 fn a_fleet_has_one_vault_and_what_one_node_takes_out_of_use_no_other_uses() {
     const NEWER: &str = "newer-value-of-the-fleet-2Wd8";
     let server = Postgres::start();
-    let [one, two] = [(); 2].map(|()| {
-        let folder = tempfile::tempdir().expect("a folder");
-        Appliance::start_on(folder, &[], Some(server.url("postgres")))
-    });
+    let [one, two] = [(); 2].map(|()| node(&server));
     let set = one.gig(&["secret", "set", "TOKEN"], VALUE);
     assert!(
         set.status == 0 && set.errors.contains("Every node of the fleet needs it"),

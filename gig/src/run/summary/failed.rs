@@ -8,7 +8,10 @@ use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
 
 use gig_audit::{Entry, VerdictWord};
 use gig_policy::DenyReason;
-use gig_proxy::{enforce::connect::CLIENT_DISTRUSTS, http::refuse::standing_hint};
+use gig_proxy::{
+    enforce::connect::CLIENT_DISTRUSTS, http::refuse::standing_hint,
+    upstream::connect_proxy::ProxyFault,
+};
 
 use super::{MOST_LINES, RulesFrom, bracketed, shown, times};
 
@@ -25,8 +28,8 @@ struct Failed {
     host: Arc<str>,
     port: Option<u16>,
     why: Why,
-    /// The finding that the host's proxy did it.
-    by_proxy: Option<Arc<str>>,
+    /// That the host's proxy did it.
+    by_proxy: Option<ProxyFault>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,8 +49,8 @@ impl Failures {
             return;
         };
         let port = entry.port;
-        let proxys = |finding: &&Arc<str>| finding.starts_with(BY_PROXY);
-        let by_proxy = entry.findings.iter().find(proxys).cloned();
+        let mut findings = entry.findings.iter();
+        let by_proxy = findings.find_map(|finding| ProxyFault::of_finding(finding));
         let failed = Failed {
             host,
             port,
@@ -95,16 +98,18 @@ impl Failures {
 
 impl Failed {
     fn cure(&self, from: &RulesFrom) -> Option<String> {
-        if let Some(finding) = &self.by_proxy {
+        if let Some(fault) = self.by_proxy {
             let proxy = "the proxy that gig's own environment names (HTTPS_PROXY or ALL_PROXY)";
-            return Some(match finding.strip_prefix(BY_PROXY).unwrap_or_default() {
-                "unreached" => {
-                    format!(
-                        "{proxy} is not reached: start it, set the variable to where it is, or unset it"
-                    )
+            return Some(match fault {
+                ProxyFault::Unreached => format!(
+                    "{proxy} is not reached: start it, set the variable to where it is, or unset it"
+                ),
+                ProxyFault::Broken => {
+                    format!("{proxy} ended the connection or did not answer in HTTP")
                 }
-                "broken" => format!("{proxy} ended the connection or did not answer in HTTP"),
-                status => format!("{proxy} answered {status} in place of a tunnel"),
+                ProxyFault::Answered(status) => {
+                    format!("{proxy} answered {status} in place of a tunnel")
+                }
             });
         }
         let reason = match self.why {
@@ -143,13 +148,9 @@ fn why(entry: &Entry) -> Option<Why> {
     (!ended && !denied && !reason.is_refusal()).then_some(Why::Reason(reason))
 }
 
-/// How the finding begins that `gig_proxy`'s `ProxyFault` is.
-const BY_PROXY: &str = "upstream_proxy:";
-
 #[cfg(test)]
 mod tests {
     use gig_audit::Event;
-    use gig_proxy::upstream::connect_proxy::ProxyFault;
 
     use super::{super::Summary, *};
 

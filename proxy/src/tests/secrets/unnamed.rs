@@ -71,20 +71,19 @@ egress:
         .desk(&desk)
         .lab();
     let sentinel = lab.subject.wallet().unwrap().held()[0].sentinel.to_string();
-    let mut request = with("authorization", &format!("Bearer {sentinel}"));
-    let host = "new.test".parse().unwrap();
-    request.headers_mut().insert("host", host);
-    let answer = lab.https("new.test", "http/1.1").await.send(request).await;
+    let ask = async |host: &str, path: &str| {
+        let mut request = with("authorization", &format!("Bearer {sentinel}"));
+        *request.uri_mut() = path.parse().unwrap();
+        request.headers_mut().insert("host", host.parse().unwrap());
+        lab.https(host, "http/1.1").await.send(request).await
+    };
+    let answer = ask("new.test", "/").await;
     assert_eq!(answer.status, StatusCode::FORBIDDEN);
     assert_eq!(answer.json()["reason"], "secret_misuse");
     assert_eq!(desk.asked(), 0);
     lab.until_records(Event::SecretMisuse, 1).await;
     // At its own host a word for one request would let the secret go no more.
-    let mut request = with("authorization", &format!("Bearer {sentinel}"));
-    *request.uri_mut() = "/held".parse().unwrap();
-    let host = "api.test".parse().unwrap();
-    request.headers_mut().insert("host", host);
-    let answer = lab.https("api.test", "http/1.1").await.send(request).await;
+    let answer = ask("api.test", "/held").await;
     assert_eq!(answer.status, StatusCode::FORBIDDEN);
     assert_eq!(answer.json()["reason"], "path_not_allowed");
     assert_eq!(desk.asked(), 0);
