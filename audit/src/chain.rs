@@ -5,7 +5,6 @@
 
 use std::{fmt, str::FromStr, sync::Arc};
 
-use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 use crate::{
@@ -13,6 +12,7 @@ use crate::{
     entry::Entry,
     line,
     record::{ChainHash, Record, bound_texts, hex},
+    sha256::sha256,
     signing::PublicKey,
 };
 
@@ -250,7 +250,7 @@ pub fn follow(head: Head, record: &Record) -> Result<Head, ChainFault> {
 }
 
 fn digest(octets: &[u8]) -> ChainHash {
-    ChainHash(Sha256::digest(octets).into())
+    ChainHash(sha256(octets))
 }
 
 const HASH_KEY: &[u8] = b",\"hash\":\"";

@@ -10,13 +10,13 @@
 use std::{io::Write as _, sync::Arc};
 
 use serde::Deserialize;
-use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 use crate::{
     chain::Head,
     line,
     record::ChainHash,
+    sha256::{Sha256, sha256},
     signing::{PublicKey, SigningKey, octets_of_hex},
 };
 
@@ -219,7 +219,7 @@ pub fn open(line: &str) -> Result<Checkpoint, CheckpointFault> {
 
 /// What the next checkpoint names as its predecessor.
 pub(crate) fn digest(line: &str) -> ChainHash {
-    ChainHash(Sha256::digest(line.as_bytes()).into())
+    ChainHash(sha256(line.as_bytes()))
 }
 
 /// The octets that are signed: no signature of this key is one of anything else.
@@ -233,12 +233,12 @@ pub(crate) struct KeptDigest(Sha256);
 
 impl KeptDigest {
     pub(crate) fn add(&mut self, record: Head) {
-        self.0.update(record.seq.to_be_bytes());
-        self.0.update(record.hash.0);
+        self.0.update(&record.seq.to_be_bytes());
+        self.0.update(&record.hash.0);
     }
 
     pub(crate) fn finish(self) -> ChainHash {
-        ChainHash(self.0.finalize().into())
+        ChainHash(self.0.finish())
     }
 }
 

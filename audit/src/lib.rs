@@ -25,6 +25,7 @@ pub mod recorder;
 pub mod retention;
 pub mod row;
 pub mod search;
+mod sha256;
 pub mod signing;
 pub mod store;
 pub mod turn;

@@ -29,8 +29,8 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use anyhow::{Context, bail};
 use gig_audit::retention::{Class, days_of_each};
 use gig_web::{
-    App, AppSettings, Clock as _, Door, Following, Hasher, HeldDesk, Presence, Role, SystemClock,
-    Traffic, Watch,
+    App, AppSettings, Clock as _, Door, Following, Hasher, HeldDesk, Presence, Relay, Role,
+    SystemClock, Traffic, Watch,
 };
 use tokio::signal::unix::{SignalKind, signal};
 use zeroize::Zeroizing;
@@ -120,7 +120,7 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
     });
     let following = Following::start(&app).context("cannot start a thread")?;
     let serving = Serving::begin(place.dir(), &appliance)?;
-    let presence = Presence::start(&app).context("cannot start a thread")?;
+    let among_nodes = among_nodes(&app)?;
     let outcome = runtime.block_on(async {
         let stop = stop_asked_for()?;
         fleet.run_on(tokio::runtime::Handle::current());
@@ -135,13 +135,22 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
         app.settle().await;
         served.context("cannot serve")
     });
-    drop((presence, following, retaining));
+    drop((among_nodes, following, retaining));
     // What runs beside it may hang, and gig is told to stop.
     runtime.shutdown_timeout(LEFT);
     fleet.settle();
     drop(fleet);
     serving.end(appliance.close());
     outcome.map(|()| ExitStatus::SUCCESS)
+}
+
+/// What other nodes on the same database are told, and what they are answered.
+fn among_nodes(app: &Arc<App>) -> anyhow::Result<(Option<Relay>, Option<Presence>)> {
+    let started = (Relay::start(app), Presence::start(app));
+    Ok((
+        started.0.context("cannot start a thread")?,
+        started.1.context("cannot start a thread")?,
+    ))
 }
 
 /// The data directory, held, with word of the database for commands beside.

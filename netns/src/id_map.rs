@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use rustix::process::{getegid, geteuid};
-use rustix::thread::CapabilitySet;
+use rustix::thread::{CapabilitySet, no_new_privs};
 
 use crate::plan::HubIds;
 
@@ -106,7 +106,9 @@ impl HostIds {
                 };
             }
         }
-        if !geteuid().is_root() && helper("newuidmap").is_some() && helper("newgidmap").is_some() {
+        // The helpers have their rights from being set-id, which a process that may gain none does not get.
+        let helpers = !geteuid().is_root() && no_new_privs() == Ok(false);
+        if helpers && helper("newuidmap").is_some() && helper("newgidmap").is_some() {
             let given = subordinate("/etc/subuid").zip(subordinate("/etc/subgid"));
             if let Some(((uid, uids), (gid, gids))) = given {
                 let base = uid.max(gid);

@@ -24,20 +24,38 @@ use rustix::mount::{
     fsconfig_set_string, fsmount, fsopen, move_mount, open_tree,
 };
 use rustix::process::Pid;
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use rustix::thread::{CapabilitySet, LinkNameSpaceType, capabilities, move_into_link_name_space};
 
 use crate::bootstrap::orders::PROGRAM_ID;
 use crate::errand::Errand;
 use crate::error::StartSandboxError;
-use crate::layers::binds;
 use crate::layers::mounts::{FRAME_SIZE, Frame, VettedBind};
+use crate::layers::{binds, streams};
 use crate::spec::BindMode;
 use crate::sys;
 
-/// Attaches all of them, parents before what lies in them.
-pub(crate) fn attach(binds: Vec<VettedBind>, program: Pid) -> Result<(), StartSandboxError> {
-    if binds.is_empty() {
+/// Attaches all of them, parents before what lies in them, and gives the program its terminal.
+pub(crate) fn attach(
+    binds: Vec<VettedBind>,
+    terminal: Option<OwnedFd>,
+    program: Pid,
+) -> Result<(), StartSandboxError> {
+    if let Some(terminal) = terminal {
+        let ids = ProgramIds::of(program);
+        let given = ids.and_then(|ids| streams::give(&terminal, ids.uid));
+        given.map_err(|source| StartSandboxError::Resource {
+            what: "the program's terminal",
+            source,
+        })?;
+    }
+    let Some(first) = binds.first() else {
         return Ok(());
+    };
+    let held = capabilities(None).map(|sets| sets.effective);
+    if held.is_ok_and(|held| !held.contains(CapabilitySet::SYS_ADMIN)) {
+        return Err(StartSandboxError::MayNotMount {
+            path: first.source.clone(),
+        });
     }
     // A thread of its own: it leaves its file system context and its mount
     // namespace and never comes back.
@@ -57,6 +75,8 @@ struct Detached {
     tree: OwnedFd,
     dest: PathBuf,
     source: PathBuf,
+    /// It hides something below this directory.
+    hides_below: Option<PathBuf>,
 }
 
 fn failed(path: &Path, source: io::Error) -> StartSandboxError {
@@ -81,6 +101,7 @@ fn attach_here(binds: &[VettedBind], program: Pid) -> Result<(), StartSandboxErr
             tree,
             dest: bind.dest.clone(),
             source: bind.source.clone(),
+            hides_below: None,
         });
         for mask in &bind.masks {
             let tree = if mask.directory {
@@ -90,12 +111,22 @@ fn attach_here(binds: &[VettedBind], program: Pid) -> Result<(), StartSandboxErr
             }
             .map_err(at)?;
             let (dest, source) = (bind.dest.join(&mask.below), bind.source.join(&mask.below));
-            detached.push(Detached { tree, dest, source });
+            let hides_below = Some(bind.dest.clone());
+            detached.push(Detached {
+                tree,
+                dest,
+                source,
+                hides_below,
+            });
         }
     }
     enter(program).map_err(|error| failed(Path::new("/"), error))?;
+    let mut closed = Vec::new();
     for mount in detached {
-        place(&mount)?;
+        let hidden = closed.iter().any(|closed| mount.dest.starts_with(closed));
+        if !hidden {
+            closed.extend(place(&mount)?);
+        }
     }
     Ok(())
 }
@@ -231,30 +262,49 @@ fn enter(program: Pid) -> io::Result<()> {
     Ok(())
 }
 
-/// No link inside leads the way.
-fn place(mount: &Detached) -> Result<(), StartSandboxError> {
-    let target = openat2(
-        CWD,
-        &mount.dest,
-        OFlags::PATH | OFlags::CLOEXEC,
-        Mode::empty(),
-        ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS,
-    )
-    .map_err(|error| match error {
+/// Mounts it where it goes. What is to hide lies perhaps where nobody gets who is not its owner, and in a mapped mount
+/// that is also root: then the directory that does not let anybody in is closed whole, and answered.
+fn place(mount: &Detached) -> Result<Option<PathBuf>, StartSandboxError> {
+    let error = match find(&mount.dest) {
+        Ok(target) => return move_to(mount, &mount.tree, &target).map(|()| None),
+        Err(error) => error,
+    };
+    if error == Errno::ACCESS
+        && let Some(top) = &mount.hides_below
+    {
+        let above = mount.dest.ancestors().skip(1);
+        let inside = above.take_while(|dest| dest.starts_with(top) && *dest != top);
+        for dest in inside {
+            if let Ok(target) = find(dest) {
+                let tree = empty_directory().map_err(|error| failed(&mount.source, error))?;
+                return move_to(mount, &tree, &target).map(|()| Some(dest.to_owned()));
+            }
+        }
+    }
+    Err(match error {
         Errno::NOENT | Errno::NOTDIR => StartSandboxError::NoPlace {
             dest: mount.dest.clone(),
             source: error.into(),
         },
         _ => failed(&mount.source, error.into()),
-    })?;
-    move_mount(
-        mount.tree.as_fd(),
-        "",
-        target.as_fd(),
-        "",
-        MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH,
+    })
+}
+
+/// No link inside leads the way.
+fn find(dest: &Path) -> rustix::io::Result<OwnedFd> {
+    openat2(
+        CWD,
+        dest,
+        OFlags::PATH | OFlags::CLOEXEC,
+        Mode::empty(),
+        ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS,
     )
-    .map_err(|error| failed(&mount.source, error.into()))
+}
+
+fn move_to(mount: &Detached, tree: &OwnedFd, target: &OwnedFd) -> Result<(), StartSandboxError> {
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    move_mount(tree.as_fd(), "", target.as_fd(), "", flags)
+        .map_err(|error| failed(&mount.source, error.into()))
 }
 
 #[cfg(test)]
@@ -267,6 +317,7 @@ mod tests {
             tree: File::open("/").unwrap().into(),
             dest: "/absent-place/x".into(),
             source: "/".into(),
+            hides_below: None,
         };
         let told = place(&mount).unwrap_err().to_string();
         assert!(told.contains("/absent-place/x: it is not there"), "{told}");

@@ -45,6 +45,8 @@ pub struct Design {
     pub(crate) limits: cgroup::Plan,
     /// Mounts that the host attaches while the bootstrap waits.
     pub(crate) attach: Vec<VettedBind>,
+    /// Its own, where it is to be given it.
+    pub(crate) terminal: Option<OwnedFd>,
     /// Covers that may come away.
     pub(crate) watch: Option<Watch>,
     /// A root that the hub is to have built.
@@ -61,6 +63,7 @@ pub struct Starting {
     layers: Vec<LayerReport>,
     limits: cgroup::Plan,
     attach: Vec<VettedBind>,
+    terminal: Option<OwnedFd>,
     watch: Option<Watch>,
 }
 
@@ -118,6 +121,7 @@ impl Design {
             layers: self.layers,
             limits: self.limits,
             attach: self.attach,
+            terminal: self.terminal,
             watch: self.watch,
         })
     }
@@ -130,7 +134,7 @@ impl Starting {
     /// If the host refuses a part of it. Nothing of the sandbox is left then.
     pub fn meet(self) -> Result<Prepared, StartSandboxError> {
         let prepared = Prepared::meet(self.child, self.sockets, self.layers)?;
-        attach::attach(self.attach, prepared.program())?;
+        attach::attach(self.attach, self.terminal, prepared.program())?;
         prepared.watched(self.watch)?.limit(self.limits)
     }
 }

@@ -84,6 +84,15 @@ pub enum StartSandboxError {
         #[source]
         source: io::Error,
     },
+    /// Root without the right to mount.
+    #[error(
+        "{path} cannot be given to the sandbox's user ids: root lacks CAP_SYS_ADMIN here (a container's usual set of \
+         capabilities); give it that capability, or run gig as an ordinary user who owns {path}"
+    )]
+    MayNotMount {
+        /// What was to be shown.
+        path: PathBuf,
+    },
     /// Nowhere to mount.
     #[error(
         "nothing can be mounted at {dest}: it is not there in the sandbox, and what it would lie in is read-only; \

@@ -40,12 +40,30 @@ fn a_run_needs_no_file_that_gives_rights() {
         uid: 65534,
         gid: 65534,
     };
-    let run = lab.gig().recording_to("-".as_ref()).user(nobody);
-    let run = run.under(["setpriv", "--no-new-privs"]);
+    for user in [nobody, lab.user()] {
+        let run = lab.gig().recording_to("-".as_ref()).user(user);
+        let run = run.under(["setpriv", "--no-new-privs"]);
+        let _run = run
+            .run(["grep", "NoNewPrivs", "/proc/self/status"])
+            .success()
+            .says("NoNewPrivs:\t1");
+    }
+}
+
+/// A container's root has few capabilities: what cannot be shown is refused with what would do, and doctor says so.
+#[test]
+fn files_that_roots_capabilities_do_not_do_for_are_refused_with_what_would() {
+    let lab = Lab::new();
+    if !lab.user().is_root() {
+        return;
+    }
+    let folder = lab.folder("shown");
+    let run = lab.gig().under(["setpriv", "--bounding-set=-sys_admin"]);
+    let run = run.option(["--rw".as_ref(), folder.as_os_str()]);
     let _run = run
-        .run(["grep", "NoNewPrivs", "/proc/self/status"])
-        .success()
-        .says("NoNewPrivs:\t1");
+        .run(["true"])
+        .exits(125)
+        .complains("root lacks CAP_SYS_ADMIN here");
 }
 
 /// What allows it is said where it fails, not only by doctor.

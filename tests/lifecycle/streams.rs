@@ -33,6 +33,21 @@ fn output_and_errors_stay_apart() {
     );
 }
 
+/// As scripts do, and logs that are links to them.
+#[test]
+fn pipes_are_opened_by_name_too() {
+    let lab = Lab::new();
+    let script = "cat /dev/stdin; echo out >/dev/stdout; echo err | tee -a /dev/stderr >/dev/null; echo fd \
+                  >/proc/self/fd/2";
+    let run = lab.gig().input("in\n").sh(script).success();
+    assert_eq!(run.text(), "in\nout\n");
+    assert_eq!(run.error_text(), "err\nfd\n");
+    let folder = lab.folder("shown");
+    let shown = lab.gig().option(["--rw".as_ref(), folder.as_os_str()]);
+    let run = shown.input("in\n").sh(script).success();
+    assert_eq!(run.error_text(), "err\nfd\n");
+}
+
 #[test]
 fn the_end_of_input_is_seen() {
     let lab = Lab::new();

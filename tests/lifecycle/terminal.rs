@@ -83,6 +83,19 @@ fn jobs_are_stopped_and_continued() {
     );
 }
 
+/// A person with sub-ids who shows no folder of theirs has a terminal that is theirs alone, and /dev/tty opens it.
+#[test]
+fn a_terminal_is_opened_by_name() {
+    let alone = "echo by-$((6*7)) >/dev/tty";
+    let named = "echo err-$((6*7)) >/dev/stderr; echo at-$((6*7)) >$(tty)";
+    at_a_terminal(&["expect:by-42", "status:0"], &["sh", "-c", alone]);
+    let lab = Lab::new();
+    if lab.user().is_root() {
+        let steps = ["expect:err-42", "expect:at-42", "status:0"];
+        at_a_terminal(&steps, &["sh", "-c", named]);
+    }
+}
+
 #[test]
 fn gig_stops_at_a_signal_with_the_terminal_given_back_and_goes_on() {
     at_a_terminal(

@@ -47,7 +47,7 @@ fn a_master_key_in_the_environment_is_a_question_of_its_own() {
 }
 
 /// What the host must be asked for, by the names that people are told.
-const EXPECTED: [&str; 19] = [
+const EXPECTED: [&str; 20] = [
     "user namespaces",
     "nested user namespaces",
     "veth links",
@@ -56,6 +56,7 @@ const EXPECTED: [&str; 19] = [
     "bubblewrap",
     "Landlock",
     "seccomp: strict",
+    "files of yours inside",
     "limit: memory",
     "limit: processes",
     "limit: processor time",

@@ -46,7 +46,8 @@ impl Definition {
     /// When it is neither, or holds a field that no definition has; says line and column.
     pub fn parse(text: &str) -> Result<Self, ParseDefinitionError> {
         serde_saphyr::from_str(text).map_err(|error| ParseDefinitionError {
-            why: error.to_string(),
+            // Without the lines themselves: they may hold a value that is in the wrong place.
+            why: error.without_snippet().to_string(),
         })
     }
 

@@ -24,6 +24,7 @@ mod jwt;
 mod oauth2;
 mod plain;
 mod secret_text;
+mod service;
 
 pub use aws::{Aws, AwsDefinition};
 pub use basic::Basic;
@@ -218,6 +219,25 @@ impl KindDefinition {
         [Self::Static, Self::Basic]
             .into_iter()
             .find(|kind| kind.kind().name() == name)
+    }
+
+    /// What is wrong with the options; asked before they are stored.
+    ///
+    /// # Errors
+    /// With a sentence for a person.
+    pub fn check(&self) -> Result<(), &'static str> {
+        match self {
+            Self::Static | Self::Basic | Self::Aws(_) | Self::ClientCertificate | Self::Hmac(_) => {
+                Ok(())
+            }
+            Self::Oauth2ClientCredentials(options) => options.endpoint.check(),
+            Self::Oauth2RefreshToken(options) => options.endpoint.check(),
+            Self::GithubApp(options) => {
+                service::check_url(&options.api_url)?;
+                service::check_roots(options.ca.as_deref())
+            }
+            Self::GoogleServiceAccount(options) => service::check_roots(options.ca.as_deref()),
+        }
     }
 
     /// The kind that does it.

@@ -4,15 +4,16 @@
 //! another node has it, is told by its start and its end in the record; so a link to a sandbox stays good for
 //! as long as its records are kept. Nothing here stops one or reads what it printed.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use gig_policy::SandboxId;
+use parking_lot::Mutex;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::{
-    api::sandboxes::SandboxView, api_error::Problem, app::App, auth::Caller, profile::Sight,
-    role::Permission, store::RunningRow,
+    api::sandboxes::SandboxView, api_error::Problem, app::App, auth::Caller, control::Seen,
+    profile::Sight, role::Permission, store::RunningRow,
 };
 
 mod reach;
@@ -146,9 +147,22 @@ pub(crate) fn has_others(app: &App) -> bool {
     app.store.news().is_some()
 }
 
+/// Whose lines are read with this sight. Each sandbox is looked up once. For who is beside the runtime.
+pub(crate) fn seen(app: &Arc<App>, sight: &Sight) -> Seen {
+    if *sight == Sight::All {
+        return Seen::all();
+    }
+    let (app, sight) = (Arc::clone(app), sight.clone());
+    let known: Mutex<HashMap<SandboxId, bool>> = Mutex::default();
+    Seen::only(move |id| {
+        let mut known = known.lock();
+        *known.entry(id).or_insert_with(|| is_seen(&app, id, &sight))
+    })
+}
+
 /// Whether what a sandbox prints may be read with this sight, as machine or record say whose it was; what nobody
-/// knows may not. For who is beside the runtime.
-pub(crate) fn is_seen(app: &App, id: SandboxId, sight: &Sight) -> bool {
+/// knows may not.
+fn is_seen(app: &App, id: SandboxId, sight: &Sight) -> bool {
     let mut here = app.control.sandboxes().into_iter();
     let whose = match here.find(|one| one.id == id) {
         Some(facts) => Some(facts.profile),
@@ -168,13 +182,6 @@ impl Known {
 pub(crate) const OTHERS: &str = "a sandbox of another profile";
 /// It runs here.
 pub(crate) const RUNNING: &str = "running";
-impl OneSandbox {
-    /// Which node keeps what it printed, where that is not the one `here`.
-    pub(crate) fn keeps_its_log(&self, here: &str) -> Option<&str> {
-        Some(self.sandbox.node.as_str()).filter(|node| *node != here)
-    }
-}
-
 /// Another node started it, and nobody recorded its end.
 pub(crate) const ELSEWHERE: &str = "elsewhere";
 /// It has ended.

@@ -133,6 +133,14 @@ impl Sight {
         }
     }
 
+    /// Whose alone; `None`: everybody's.
+    pub(crate) fn profile(&self) -> Option<&str> {
+        match self {
+            Self::All => None,
+            Self::Of(own) => Some(own),
+        }
+    }
+
     /// Whether what runs for `profile` is there.
     pub(crate) fn takes_in(&self, profile: &str) -> bool {
         match self {

@@ -62,6 +62,16 @@ pub struct SecretFacts {
     pub versions: Vec<SecretVersion>,
 }
 
+impl SecretFacts {
+    /// Whether a server can be given it: it was not removed, and some version is neither revoked nor over.
+    #[must_use]
+    pub fn is_set(&self) -> bool {
+        let usable = |one: &SecretVersion| matches!(one.state, "current" | "grace");
+        let versions = &self.versions;
+        self.removed.is_none() && (versions.is_empty() || versions.iter().any(usable))
+    }
+}
+
 /// One version of a secret.
 #[derive(Debug, Clone)]
 pub struct SecretVersion {

@@ -22,6 +22,7 @@ mod drafts;
 mod factors;
 #[cfg(test)]
 pub(crate) mod fake;
+mod fleet;
 mod heard;
 pub(crate) mod held;
 mod kept;
@@ -32,6 +33,7 @@ mod place;
 mod postgres;
 mod proposal;
 mod proposals;
+mod questions;
 mod rows;
 mod sessions;
 mod setup;
@@ -58,6 +60,7 @@ pub use change_error::ChangeError;
 pub use claims::{Claim, Claimed};
 pub use drafts::{DraftAct, Unsaved};
 pub use factors::UsedCode;
+pub use fleet::Fleet;
 pub use heard::Hearing;
 pub use held::{HeldFacts, HeldFate, HeldRow, HeldWord, shortened};
 pub use kept::{
@@ -71,6 +74,8 @@ pub use once::{Asked, Begun, Finish, KeptAnswer, Once};
 pub use place::Place;
 pub use postgres::PostgresStore;
 pub use proposal::{Decided, Decision, Draft, Proposal, ProposalKind, ProposalState};
+pub use questions::Question;
+pub(crate) use questions::WAITED_FOR;
 pub use source::{ServerSource, SourceKind};
 pub use sqlite::{OpenStoreError, SqliteStore};
 pub use standing::Standing;
@@ -86,7 +91,7 @@ pub use webhooks::{Webhook, WebhookKind};
 pub type Witness<'a> = &'a dyn Fn(Entry) -> Result<(), String>;
 
 /// Where people, policies and servers are kept.
-pub trait Store: Send + Sync + 'static {
+pub trait Store: Fleet {
     /// Makes a change whole or not at all, after `witness` has taken it down.
     ///
     /// # Errors
@@ -386,66 +391,11 @@ pub trait Store: Send + Sync + 'static {
     /// [`StoreError`].
     fn stops(&self) -> Result<Vec<String>, StoreError>;
 
-    /// A node begins to serve: who had its name before is no more.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    fn begin_node(&self, node: &NodeRun, version: &str) -> Result<(), StoreError>;
-
-    /// A node lives, and this is new of what runs there: noted where it is known as living.
-    ///
-    /// # Errors
-    /// [`StoreError`]; it may have been noted, in part.
-    fn beat(&self, node: &NodeRun, news: &RunningNews) -> Result<Beaten, StoreError>;
-
-    /// A node serves no more, and nothing runs there.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    fn end_node(&self, node: &NodeRun) -> Result<(), StoreError>;
-
-    /// Takes nodes for dead that have not said for a minute that they live, and forgets what ran there, once `tell` was
-    /// told of each. Only orphans of nodes that began anew where `judge` was silent itself.
-    ///
-    /// # Errors
-    /// As [`Store::apply`]; nothing was changed.
-    fn bury(&self, judge: &NodeRun, tell: Mourner<'_>) -> Result<(), ChangeError>;
-
-    /// Claims the sandbox of a server and a profile for a node, unless another node has it.
-    ///
-    /// # Errors
-    /// [`StoreError`]; it may have been claimed.
-    fn claim(&self, node: &str, claim: &Claim) -> Result<Claimed, StoreError>;
-
-    /// What was claimed did not start, or is over.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    fn release(&self, sandbox: &str) -> Result<(), StoreError>;
-
     /// Asks the node that has a sandbox to end it.
     ///
     /// # Errors
     /// [`StoreError`].
     fn ask_to_stop(&self, sandbox: SandboxId, now: Timestamp) -> Result<(), StoreError>;
-
-    /// All nodes that serve from this database, and those that were taken for dead lately, by name.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    fn nodes(&self) -> Result<Vec<NodeRow>, StoreError>;
-
-    /// What runs on nodes that live, newest first.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    fn running(&self) -> Result<Vec<RunningRow>, StoreError>;
-
-    /// One sandbox of those.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    fn running_one(&self, sandbox: &str) -> Result<Option<RunningRow>, StoreError>;
 
     /// Keeps, shows or forgets what a person typed into a policy without saving it; answers what is kept then.
     ///

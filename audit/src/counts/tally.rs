@@ -3,10 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use gig_policy::special_purpose::{AddressClass, classify};
-use sha2::{Digest, Sha256};
 
 use super::{MOST_HOSTS, What, shares::Shares};
-use crate::{HELD, counted, retention::Class, row::Row};
+use crate::{HELD, counted, retention::Class, row::Row, sha256::sha256};
 
 /// Counts of some records of one chain. Some are negative: what is counted already and was taken back.
 #[derive(Debug, Default)]
@@ -322,8 +321,7 @@ fn json(what: &What) -> String {
 }
 
 fn id(text: &str) -> Vec<u8> {
-    let digest = Sha256::digest(text.as_bytes());
-    digest.iter().copied().take(ID).collect()
+    sha256(text.as_bytes()).iter().copied().take(ID).collect()
 }
 
 /// Shorter than any digest.

@@ -7,14 +7,13 @@
 //! spans. Nothing here is what a program says its trace is.
 
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
 use super::{
     has_failed, moment,
     ocsf::ascii,
     otlp::{attributes, by_node},
 };
-use crate::{row::Row, search::Found};
+use crate::{row::Row, search::Found, sha256::sha256};
 
 /// One request with the spans of `records`; one line of JSON in ASCII. `None` where there are none.
 #[must_use]
@@ -77,7 +76,7 @@ fn name(row: &Row) -> &str {
 
 /// A trace and the one span in it, in hexadecimal.
 fn ids(row: &Row, sandbox: &str, own: &str) -> (String, String) {
-    let hash = Sha256::digest(format!("{}\n{sandbox}\n{own}", row.node));
+    let hash = sha256(format!("{}\n{sandbox}\n{own}", row.node).as_bytes());
     let mut digits = hash.iter().map(|octet| format!("{octet:02x}"));
     let trace = digits.by_ref().take(16).collect();
     (trace, digits.take(8).collect())

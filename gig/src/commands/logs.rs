@@ -111,53 +111,122 @@ fn search(args: &LogsArgs, place: &Place) -> anyhow::Result<ExitStatus> {
         );
     }
     let path = format!("/api/v1/servers/{}/log", segment(&place.server));
-    let mut next = String::new();
-    let mut all = Vec::new();
-    let mut nodes = None;
-    loop {
-        let asked = format!("{path}?{}&after={next}", query.join("&"));
-        let page = ask(Method::GET, &asked, None)?.json()?;
-        next = text(&page, "next");
-        if args.output.json {
-            all.extend(lines(&page).cloned());
-        } else {
-            print(&page)?;
+    let asked = format!("{path}?{}", query.join("&"));
+    let mut telling = Telling::new(args.output.json);
+    let mut own = Log::default();
+    let others = own.read(&asked, &mut telling)?;
+    let mut others: Vec<Log> = others.into_iter().map(Log::of).collect();
+    let mut unread = Vec::new();
+    for log in &mut others {
+        if let Err(error) = log.read(&asked, &mut telling) {
+            unread.push(format!("{}: {error:#}", printable(&log.node)));
         }
-        if page.get("more").and_then(Value::as_bool) == Some(true) {
-            continue;
-        }
-        if nodes.is_none() {
-            let of = |name: &str| page.get(name).cloned().unwrap_or_default();
-            nodes = Some((of("node"), of("elsewhere")));
-            tell_of_others(&page)?;
-        }
-        if !args.follow {
-            break;
-        }
-        std::thread::sleep(LOOK_AGAIN);
+    }
+    if args.follow {
+        return follow(&asked, &mut own, &mut others, &mut telling);
     }
     if args.output.json {
-        let (node, elsewhere) = nodes.unwrap_or_default();
-        let document =
-            json!({"server": place.server, "lines": all, "node": node, "elsewhere": elsewhere});
+        let nodes = std::iter::once(&own).chain(&others);
+        let nodes: Vec<_> = nodes.map(|log| &log.node).collect();
+        let document = json!({"server": place.server, "lines": telling.all, "nodes": nodes});
         output::print(true, &document, "")?;
+    }
+    if !unread.is_empty() {
+        bail!("not all nodes could be asked: {}", unread.join("; "));
     }
     Ok(ExitStatus::SUCCESS)
 }
 
-/// Each node keeps what its own sandboxes print: nothing found here is not nothing at all.
-fn tell_of_others(page: &Value) -> anyhow::Result<()> {
-    let others = page.get("elsewhere").and_then(Value::as_array);
-    let others = others.into_iter().flatten().filter_map(Value::as_str);
-    let others: Vec<&str> = others.collect();
-    let words = (!others.is_empty()).then(|| {
-        format!(
-            "only what ran on {} is searched here: ask {} for theirs",
-            text(page, "node"),
-            others.join(", ")
-        )
-    });
-    output::remark(words)
+/// Tells of what is new, until it is ended.
+fn follow(
+    asked: &str,
+    own: &mut Log,
+    others: &mut [Log],
+    telling: &mut Telling,
+) -> anyhow::Result<ExitStatus> {
+    loop {
+        std::thread::sleep(LOOK_AGAIN);
+        own.read(asked, telling)?;
+        for log in &mut *others {
+            // One that does not answer now may do so at the next look, and nothing of it is lost.
+            let _read = log.read(asked, telling);
+        }
+    }
+}
+
+/// Prints pages, or keeps their lines for one document.
+struct Telling {
+    json: bool,
+    all: Vec<Value>,
+    /// Whose lines were printed last.
+    node: String,
+}
+
+impl Telling {
+    const fn new(json: bool) -> Self {
+        Self {
+            json,
+            all: Vec::new(),
+            node: String::new(),
+        }
+    }
+
+    fn tell(&mut self, page: &Value, node: &str) -> anyhow::Result<()> {
+        if self.json {
+            let lines = lines(page).map(|line| of_node(line, node));
+            self.all.extend(lines);
+            return Ok(());
+        }
+        if lines(page).next().is_some() && self.node != node {
+            let before = std::mem::replace(&mut self.node, node.to_owned());
+            let words = (!before.is_empty()).then(|| format!("what ran on {}:", printable(node)));
+            output::remark(words)?;
+        }
+        print(page)
+    }
+}
+
+/// What one node keeps: each has what its own sandboxes print.
+#[derive(Default)]
+struct Log {
+    /// Empty until the one that answers has said which it is.
+    node: String,
+    /// From where it is read on.
+    next: String,
+}
+
+impl Log {
+    fn of(node: String) -> Self {
+        Self {
+            node,
+            next: String::new(),
+        }
+    }
+
+    /// Reads on to its end; which other nodes there are.
+    fn read(&mut self, asked: &str, telling: &mut Telling) -> anyhow::Result<Vec<String>> {
+        loop {
+            let (node, next) = (segment(&self.node), segment(&self.next));
+            let path = format!("{asked}&node={node}&after={next}");
+            let page = ask(Method::GET, &path, None)?.json()?;
+            (self.node, self.next) = (text(&page, "node"), text(&page, "next"));
+            telling.tell(&page, &self.node)?;
+            if page.get("more").and_then(Value::as_bool) != Some(true) {
+                let others = page.get("elsewhere").and_then(Value::as_array);
+                let others = others.into_iter().flatten().filter_map(Value::as_str);
+                return Ok(others.map(ToOwned::to_owned).collect());
+            }
+        }
+    }
+}
+
+/// A line, and where it was printed.
+fn of_node(line: &Value, node: &str) -> Value {
+    let mut line = line.clone();
+    if let Some(fields) = line.as_object_mut() {
+        fields.insert("node".to_owned(), node.into());
+    }
+    line
 }
 
 /// Whatever a program printed, a line is a line: control characters are escaped.

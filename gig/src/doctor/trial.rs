@@ -11,6 +11,7 @@ pub(super) fn examine() -> (Vec<Check>, bool) {
     let mut checks = vec![whole];
     if works {
         checks.extend(layers());
+        checks.push(shown_files());
         checks.extend(OPTIONS.iter().map(option));
     }
     (checks, works)
@@ -113,6 +114,24 @@ fn whole_sandbox() -> Check {
         Some(why) => Check::missing(name, why)
             .costs("gig run does not work here")
             .cure("the checks above name what is missing"),
+    }
+}
+
+/// Files of whoever calls, shown to a program.
+fn shown_files() -> Check {
+    let name = "files of yours inside";
+    let tried = tempfile::tempdir().and_then(|folder| {
+        let path = folder.path().to_string_lossy();
+        run(&["--rw", &path], &["touch", &format!("{path}/x")])
+    });
+    match complaint(tried) {
+        None => Check::works(name, "a folder was shown and written (--rw)"),
+        Some(why) => Check::limited(name, why)
+            .costs("--ro, --rw and --rootfs are refused")
+            .cure(
+                "as root: CAP_SYS_ADMIN and Linux 5.12, on a file system that maps ids; or run gig as the user who owns \
+                 them",
+            ),
     }
 }
 

@@ -47,6 +47,14 @@ impl Engine for Bwrap {
         let program = find()?;
         streams::vet(&spec.stdio)?;
         let ids = IdMode::of(host_ids);
+        if ids == IdMode::Range {
+            streams::open_by_name(&spec.stdio);
+        }
+        let terminal = streams::terminal(&spec.stdio);
+        let terminal = terminal.map_err(|source| StartSandboxError::Resource {
+            what: "a copy of the terminal",
+            source,
+        })?;
         let (mut orders, mut layers) = orders(&spec, ids, place)?;
         let limits = cgroup::plan(&spec.limits, format!("gig-{}", spec.id))?;
         layers.push(limits.report());
@@ -81,6 +89,7 @@ impl Engine for Bwrap {
             layers,
             limits,
             attach,
+            terminal: terminal.filter(|_| by_root(host_ids)),
             watch,
             tree,
             ids: host_ids,
@@ -258,13 +267,7 @@ fn plan_for(
         server_program,
         base: tree.as_deref().map(Tree::place),
         ids,
-        attach: matches!(
-            host_ids,
-            HostIds::Range {
-                via: MapWriter::Root,
-                ..
-            }
-        ),
+        attach: by_root(host_ids),
         network: place.map(|place| (place.gateway, place.address)),
         trust: &trust,
         tmp_size: spec.limits.tmp_size,
@@ -282,6 +285,17 @@ fn plan_for(
             source,
         })?,
     })
+}
+
+/// Whether who starts it is root and gives it ids that nobody else has.
+const fn by_root(ids: HostIds) -> bool {
+    matches!(
+        ids,
+        HostIds::Range {
+            via: MapWriter::Root,
+            ..
+        }
+    )
 }
 
 /// Over what is covered in them.

@@ -61,8 +61,9 @@ pub(crate) fn own(gateway: Option<Ipv4Addr>, address: Option<Ipv4Addr>) -> [Vec<
         || "# no network\n".to_owned(),
         |gateway| format!("nameserver {gateway}\noptions timeout:5 attempts:2\n"),
     );
-    let own = address.map_or_else(String::new, |address| format!("{address}\t{NAME}\n"));
-    let hosts = format!("127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost\n{own}");
+    // Without a network as Debian has it: programs look their own name up (Java, for one).
+    let own = address.unwrap_or(Ipv4Addr::new(127, 0, 1, 1));
+    let hosts = format!("127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost\n{own}\t{NAME}\n");
     [resolver, hosts].map(String::into_bytes)
 }
 

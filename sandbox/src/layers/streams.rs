@@ -4,10 +4,16 @@
 //! socket to the network that it was made in, from a device to whatever its driver does. Files, pipes, terminals
 //! and the kernel's own empty devices (null, zero, full, random, urandom) stand for themselves alone. That a
 //! person's own terminal does not go in, and that sockets come by way of a pipe, is the caller's.
+//!
+//! A program opens its streams by name, too (`>/dev/stderr`, a log that is a link to /dev/stdout), and then the
+//! kernel looks at whose they are. Where a sandbox has ids of its own, pipes are opened to it ([`open_by_name`])
+//! and its terminal is given to it ([`give`]); a file stays its owner's, whom writing through a handed
+//! descriptor does not ask.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{FileType, fstat, major, minor};
+use rustix::fs::{FileType, Gid, Mode, Uid, fchmod, fchown, fstat, fstatfs, major, minor};
 use rustix::termios::isatty;
 
 use crate::spec::Stdio;
@@ -43,6 +49,43 @@ pub(crate) fn vet(stdio: &Stdio) -> Result<(), RefuseStreamError> {
     Ok(())
 }
 
+/// Lets others than their owner open pipes by name, each in its own direction. Nobody finds a pipe who does not have
+/// it, or may look into who has it.
+pub(crate) fn open_by_name(stdio: &Stdio) {
+    let directions = [
+        (&stdio.stdin, Mode::ROTH),
+        (&stdio.stdout, Mode::WOTH),
+        (&stdio.stderr, Mode::WOTH),
+    ];
+    for (stream, others) in directions {
+        if is_nameless_pipe(stream.as_fd())
+            && let Ok(found) = fstat(stream)
+        {
+            let mode = Mode::from_raw_mode(found.st_mode);
+            // Somebody else's pipe stays as it is, and works but by name.
+            let _opened = fchmod(stream, mode | others);
+        }
+    }
+}
+
+/// The terminal among them, to be given away.
+pub(crate) fn terminal(stdio: &Stdio) -> io::Result<Option<OwnedFd>> {
+    let streams = [&stdio.stdin, &stdio.stdout, &stdio.stderr];
+    let found = streams.into_iter().find(|stream| isatty(stream));
+    found.map(OwnedFd::try_clone).transpose()
+}
+
+/// Gives a terminal that was made for the sandbox to its program, as signing in gives one to a person; its group and
+/// mode stay.
+pub(crate) fn give(terminal: &OwnedFd, uid: u32) -> io::Result<()> {
+    Ok(fchown(terminal, Some(Uid::from_raw(uid)), None::<Gid>)?)
+}
+
+/// A FIFO has a name on the host, by which anybody would find it.
+fn is_nameless_pipe(stream: BorrowedFd<'_>) -> bool {
+    fstatfs(stream).is_ok_and(|found| found.f_type == PIPEFS_MAGIC)
+}
+
 /// What it is, where it may not be handed in.
 fn refused(stream: BorrowedFd<'_>) -> Option<&'static str> {
     let Ok(found) = fstat(stream) else {
@@ -62,6 +105,8 @@ fn refused(stream: BorrowedFd<'_>) -> Option<&'static str> {
     }
 }
 
+/// linux/magic.h.
+const PIPEFS_MAGIC: rustix::fs::FsWord = 0x5049_5045;
 /// Linux's allocated devices: `mem`.
 const MEMORY_DEVICES: u32 = 1;
 /// null, zero, full, random, urandom.
@@ -90,10 +135,40 @@ mod tests {
     fn files_pipes_and_empty_devices_go_in() {
         let file = tempfile::tempfile().unwrap();
         assert_eq!(told(file), None);
-        assert_eq!(told(std::io::pipe().unwrap().0), None);
+        assert_eq!(told(io::pipe().unwrap().0), None);
         for device in ["null", "zero", "full", "random", "urandom"] {
             assert_eq!(told(File::open(format!("/dev/{device}")).unwrap()), None);
         }
+    }
+
+    #[test]
+    fn a_pipe_is_opened_to_others_in_its_direction_and_nothing_else_is() {
+        let (reader, writer) = io::pipe().unwrap();
+        let file = tempfile::tempfile().unwrap();
+        let before = fstat(&file).unwrap().st_mode;
+        let stdio = Stdio {
+            stdin: reader.into(),
+            stdout: writer.try_clone().unwrap().into(),
+            stderr: file.into(),
+            controlling_terminal: false,
+        };
+        let mode = |fd: &OwnedFd| Mode::from_raw_mode(fstat(fd).unwrap().st_mode);
+        open_by_name(&stdio);
+        assert_eq!(fstat(&stdio.stderr).unwrap().st_mode, before);
+        // Both ends are one inode.
+        let others = mode(&stdio.stdin) & Mode::RWXO;
+        assert_eq!(others, Mode::ROTH | Mode::WOTH);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("fifo");
+        let own = Mode::RUSR | Mode::WUSR;
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, own).unwrap();
+        let named = File::options().read(true).write(true).open(&path).unwrap();
+        let alone = Stdio {
+            stdin: named.into(),
+            ..stdio
+        };
+        open_by_name(&alone);
+        assert_eq!(mode(&alone.stdin) & Mode::RWXO, Mode::empty());
     }
 
     #[test]

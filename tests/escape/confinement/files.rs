@@ -1,6 +1,11 @@
 //! Files, processes, keys, devices, /proc and /sys.
 
-use std::{fs, time::Duration};
+use std::{
+    fs,
+    io::Write as _,
+    os::unix::fs::{PermissionsExt as _, chown},
+    time::Duration,
+};
 
 use gig_tests::lab::{Finished, Lab, network::text};
 
@@ -200,6 +205,41 @@ fn a_cover_that_the_host_takes_away_ends_the_program() {
     let run = while_the_host_works("--rw").exits(137);
     assert!(!run.text().contains("THE END"), "{run}");
     assert!(run.error_text().contains("was covered"), "{run}");
+}
+
+/// Where only somebody else gets whom nobody in the sandbox is, nothing can be covered by itself: the folder is closed
+/// whole, and stays so where its owner opens it later.
+#[test]
+fn a_credential_in_somebody_elses_private_folder_keeps_nothing_from_starting() {
+    let lab = Lab::new();
+    if !lab.user().is_root() {
+        return;
+    }
+    let tree = lab.folder("tree");
+    let private = tree.join("private");
+    fs::create_dir_all(private.join(".ssh")).expect("make folders");
+    for name in [".npmrc", ".ssh/key", "plain"] {
+        fs::write(private.join(name), "PRIVATE-KEY").expect("write a key");
+    }
+    chown(&private, Some(1001), Some(1001)).expect("give it away");
+    let open = |mode| fs::set_permissions(&private, fs::Permissions::from_mode(mode));
+    open(0o700).expect("close it");
+    fs::write(tree.join("notes"), "an ordinary file").expect("write a file");
+    let at = text(&tree);
+    let script = format!(
+        "cat {at}/notes; read line; \
+         cat {at}/private/.npmrc {at}/private/.ssh/key {at}/private/plain 2>&1; echo THE END"
+    );
+    let run = lab.gig().option(["--ro", &at]);
+    let mut live = run.start(["sh", "-c", &script]);
+    live.wait_for("an ordinary file");
+    open(0o755).expect("open it");
+    let mut input = live.stdin().expect("its input");
+    input.write_all(b"go on\n").expect("tell it");
+    live.wait_for("THE END");
+    let said = live.output_so_far();
+    assert!(!said.contains("PRIVATE-KEY"), "{said}");
+    assert_eq!(said.matches("private/").count(), 3, "{said}");
 }
 
 /// Root's sandboxes have ids of their own and may read no more than everybody; even so.

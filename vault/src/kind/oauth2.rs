@@ -19,7 +19,10 @@ pub use client_credentials::{Oauth2ClientCredentials, Oauth2ClientCredentialsDef
 pub use refresh_token::{Oauth2RefreshToken, Oauth2RefreshTokenDefinition};
 pub(super) use token_endpoint::{ask, refused, unreachable};
 
-use super::MintRequest;
+use super::{
+    MintRequest,
+    service::{check_roots, check_url},
+};
 use crate::{
     clock::after,
     secret::{Part, Shape},
@@ -39,6 +42,12 @@ pub struct TokenEndpoint {
 }
 
 impl TokenEndpoint {
+    /// What is wrong with it.
+    pub(super) fn check(&self) -> Result<(), &'static str> {
+        check_url(&self.token_url)?;
+        check_roots(self.ca.as_deref())
+    }
+
     pub(super) fn roots(&self) -> Option<Arc<[u8]>> {
         self.ca.as_ref().map(|pem| pem.as_bytes().into())
     }

@@ -323,6 +323,7 @@ fn check(
         shape.shape()?;
     }
     definition.provider.check().map_err(wrong)?;
+    definition.kind.check().map_err(wrong)?;
     let kind = definition.kind.kind();
     if definition.entrusted && !kind.may_be_entrusted() {
         return Err(wrong(

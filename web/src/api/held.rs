@@ -316,7 +316,7 @@ pub(crate) async fn held(
 
 /// Lets one go; the console does the same.
 pub(crate) async fn allow_held(
-    app: &App,
+    app: &Arc<App>,
     caller: &Caller,
     (id, sight): (String, &Sight),
     allowed: Allowed,
@@ -343,7 +343,7 @@ pub(crate) async fn allow_held(
 
 /// Says yes or no to one.
 pub(crate) async fn answer(
-    app: &App,
+    app: &Arc<App>,
     caller: &Caller,
     (id, sight): (String, &Sight),
     allow: bool,
@@ -361,7 +361,13 @@ pub(crate) async fn answer(
     app.held.ring();
     match app.held.has(&found) {
         true => Ok(()),
-        false => heard(app, caller, found, allow).await,
+        false => {
+            // Whoever asked may go away meanwhile, and what becomes of the answer is recorded all the same.
+            let (theirs, caller) = (Arc::clone(app), caller.clone());
+            let heard = async move { heard(&theirs, &caller, found, allow).await };
+            let heard = app.attachments.spawn(heard);
+            heard.await.map_err(Problem::internal)?
+        }
     }
 }
 

@@ -25,6 +25,7 @@ use crate::{
     control::{LogFrom, SandboxFacts, SandboxLog},
     one_sandbox::{self, ELSEWHERE, ENDED, OneSandbox, RUNNING},
     profile::{Sight, Whose},
+    relay,
     role::Permission,
     store::{Change, Name, RunningFacts, RunningRow},
 };
@@ -204,12 +205,13 @@ pub(crate) async fn stop(
     Ok(StatusCode::ACCEPTED)
 }
 
-/// The last of what a sandbox printed; of one that this gig does not know any more the lines that are kept.
+/// The last of what a sandbox printed; of one that this gig does not know any more, or another node has, the lines that
+/// are kept, wherever that is.
 #[utoipa::path(get, path = "/api/v1/sandboxes/{id}/log", tag = "sandboxes",
     params(("Gig-Profile" = Option<String>, Header, description = "whose it is, where a token acts for others: \
         its scopes name `profiles:act`")),
     responses((status = 200, description = "both streams, as they came", content_type = "application/octet-stream"),
-              (status = 404, body = Problem), (status = 409, description = "another node keeps it", body = Problem)))]
+              (status = 404, body = Problem), (status = 409, description = "another node keeps it and does not answer", body = Problem)))]
 pub(crate) async fn log(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -217,21 +219,14 @@ pub(crate) async fn log(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let sight = Sight::of(&app, &caller, &headers).await?;
-    let log = log_of(&app, &caller, &id, &sight).await?;
+    let printed = log_of(&app, &caller, &id, &sight).await?;
     // Nothing is not what it printed, where another node knows that.
-    if log.octets.is_empty()
-        && let all = one_sandbox::of(&app, &caller, &id, &sight).await?
-        && let Some(node) = all.keeps_its_log(&app.node)
-    {
-        return Err(Problem::new(
-            StatusCode::CONFLICT,
-            "elsewhere",
-            format!("the gig on {node} keeps what this sandbox printed: ask that one"),
-        ));
+    if let Some(why) = printed.unread {
+        return Err(Problem::new(StatusCode::CONFLICT, "elsewhere", why));
     }
     // Whatever a program printed, no browser may take it for a page.
     let plain = [(header::CONTENT_TYPE, "application/octet-stream")];
-    Ok((plain, log.octets).into_response())
+    Ok((plain, printed.log.octets).into_response())
 }
 
 /// Those that are there for the caller; the console shows the same.
@@ -268,29 +263,58 @@ pub(crate) fn find(
     Err(Problem::missing("sandbox", id))
 }
 
+/// What a sandbox printed, as far as it can be read.
+#[derive(Default)]
+pub(crate) struct Printed {
+    pub(crate) log: SandboxLog,
+    /// The other node that keeps it, where that can be asked.
+    pub(crate) asked: Option<String>,
+    /// Why it cannot be read, where another node keeps it.
+    pub(crate) unread: Option<String>,
+}
+
 /// What it printed; the console shows the same.
 pub(crate) async fn log_of(
     app: &Arc<App>,
     caller: &Caller,
     id: &str,
     sight: &Sight,
-) -> Result<SandboxLog, Problem> {
+) -> Result<Printed, Problem> {
     caller.require(Permission::ReadAudit)?;
     if let Ok(found) = find(app, caller, id, sight) {
-        return Ok(app.control.log(found.id).unwrap_or_default());
+        let log = app.control.log(found.id).unwrap_or_default();
+        return Ok(Printed {
+            log,
+            ..Printed::default()
+        });
     }
     let known = one_sandbox::find(app, caller, id, sight).await?;
+    let keeper = known.view.node;
+    let others = relay::others(app).await?;
+    let keeper_asked = others.into_iter().find(|one| *one == keeper);
     let asked = LinesAsked {
         sandbox: known.view.id,
+        node: keeper_asked.clone().unwrap_or_default(),
         limit: Some(LINES),
         ..LinesAsked::default()
     };
     let place = (known.view.server, LogFrom::Newest);
-    let page = server_log::find(app, caller, place, &asked, sight).await?;
-    let lines = page.lines.into_iter().map(|line| line.text + "\n");
-    Ok(SandboxLog {
-        octets: lines.collect::<String>().into_bytes(),
-        dropped: 0,
+    let (lines, mut unread) = match server_log::find(app, caller, place, &asked, sight).await {
+        Ok(page) => (page.lines, None),
+        Err(problem) if keeper_asked.is_some() => (Vec::new(), Some(problem.detail)),
+        Err(problem) => return Err(problem),
+    };
+    let lines = lines.into_iter().map(|line| line.text + "\n");
+    let octets = lines.collect::<String>().into_bytes();
+    // A record that came with a backup tells of a node that is none of these, but whose lines may be here.
+    if octets.is_empty() && keeper_asked.is_none() && keeper != app.node {
+        let words = format!("the gig on {keeper} keeps what this sandbox printed: ask that one");
+        unread = Some(words);
+    }
+    Ok(Printed {
+        log: SandboxLog { octets, dropped: 0 },
+        asked: keeper_asked,
+        unread,
     })
 }
 

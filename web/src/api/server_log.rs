@@ -1,12 +1,11 @@
 //! What servers printed, searched. The text is a program's own: a client that shows it escapes it.
 #![expect(unused_qualifications, reason = "what utoipa makes of `params(…)`")]
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 use axum::{Json, extract::State, http::HeaderMap};
 use gig_policy::SandboxId;
 use jiff::Timestamp;
-use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -15,9 +14,9 @@ use crate::{
     api_error::Problem,
     app::App,
     auth::Caller,
-    control::{LogAsked, LogFrom, LogLine, LogPage, LogPlace, ParseLogPlaceError, Seen},
-    one_sandbox::{has_others, is_seen},
+    control::{LogFrom, LogLine, LogPage, LogPlace, ParseLogPlaceError},
     profile::Sight,
+    relay::{self, LinesWanted},
     role::Permission,
     store::Name,
 };
@@ -42,6 +41,9 @@ pub(crate) struct LinesAsked {
     /// What `next` said; without it from the oldest line.
     #[serde(default)]
     pub(crate) after: String,
+    /// The node whose lines are read: each keeps what its own sandboxes print. Without it the one that answers.
+    #[serde(default)]
+    pub(crate) node: String,
     /// Most lines to answer: 200 unless said, 1000 at most.
     #[param(minimum = 1, maximum = 1000, default = 200)]
     #[serde(default)]
@@ -58,7 +60,7 @@ pub(crate) struct Lines {
     pub(crate) more: bool,
     /// The node whose lines these are: each keeps what its own sandboxes print.
     pub(crate) node: String,
-    /// Other nodes, which may have run this server, too: each answers for itself.
+    /// Other nodes, which may have run this server, too: each is asked by `node`.
     pub(crate) elsewhere: Vec<String>,
 }
 
@@ -105,11 +107,14 @@ impl Lines {
 }
 
 /// What a server's sandboxes printed, kept for some days: everybody's for who oversees, else the caller's own. Each node
-/// keeps and searches what ran there: `elsewhere` names the others.
+/// keeps and searches what ran there: `elsewhere` names the others, and any node reads another's, named by `node`. A
+/// cursor is good at the node that gave it alone.
 #[utoipa::path(get, path = "/api/v1/servers/{name}/log", tag = "servers", params(LinesAsked,
     ("Gig-Profile" = Option<String>, Header, description = "only what ran for them, where a token acts for others: \
         its scopes name `profiles:act`")),
-    responses((status = 200, body = Lines), (status = 400, body = Problem)))]
+    responses((status = 200, body = Lines), (status = 400, body = Problem),
+              (status = 404, description = "no such server or node", body = Problem),
+              (status = 504, description = "the node does not answer", body = Problem)))]
 pub(crate) async fn search(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -141,38 +146,28 @@ pub(crate) async fn find(
         app.tell_hidden(caller, "GET /api/v1/servers/{name}/log");
         return Err(Problem::missing("server", name.as_str()));
     }
-    let wanted = LogAsked {
+    let wanted = LinesWanted {
         server: name.to_string(),
         sandbox: sandbox(&asked.sandbox)?,
-        seen: seen(app, sight),
+        profile: sight.profile().map(ToOwned::to_owned),
         since: moment(&asked.since)?,
         until: moment(&asked.until)?,
         grep: words(&asked.grep)?,
         from,
         limit: within(asked.limit, (USUAL, MOST))?,
     };
-    let control = Arc::clone(&app.control);
-    let page = app.aside(move || control.lines(&wanted)).await??;
-    let nodes = match has_others(app) {
-        true => app.ask(|store| store.nodes()).await?,
-        false => Vec::new(),
+    let node = match asked.node.trim() {
+        "" => app.node.clone(),
+        node => node.to_owned(),
     };
-    let others = nodes.into_iter().filter(|one| one.name != app.node);
-    let living = others.filter(|one| !one.gone).map(|one| one.name);
-    Ok(Lines::of(page, (app.node.clone(), living.collect())))
-}
-
-/// Whose lines are read. Each sandbox is looked up once.
-fn seen(app: &Arc<App>, sight: &Sight) -> Seen {
-    if *sight == Sight::All {
-        return Seen::all();
+    let page = relay::lines(app, &node, wanted).await?;
+    let mut others = relay::others(app).await?;
+    if node != app.node {
+        others.push(app.node.clone());
+        others.retain(|one| *one != node);
+        others.sort();
     }
-    let (app, sight) = (Arc::clone(app), sight.clone());
-    let known: Mutex<HashMap<SandboxId, bool>> = Mutex::default();
-    Seen::only(move |id| {
-        let mut known = known.lock();
-        *known.entry(id).or_insert_with(|| is_seen(&app, id, &sight))
-    })
+    Ok(Lines::of(page, (node, others)))
 }
 
 fn place(text: &str) -> Result<LogPlace, Problem> {

@@ -25,6 +25,8 @@ pub(crate) struct FakeControl {
     pub(crate) put: Mutex<Vec<(String, String)>>,
     /// What ended, and has left lines behind.
     pub(crate) printed: Mutex<Vec<SandboxId>>,
+    /// Octets that each line has beside its words.
+    pub(crate) longest: Mutex<usize>,
     /// One for each start that may ask under which policy.
     pub(crate) prepared: Semaphore,
     /// One for each start that has asked.
@@ -39,6 +41,7 @@ impl FakeControl {
             running: Arc::default(),
             put: Mutex::default(),
             printed: Mutex::default(),
+            longest: Mutex::default(),
             prepared: Semaphore::new(1000),
             decided: Semaphore::new(0),
             gate: Semaphore::new(0),
@@ -213,6 +216,7 @@ impl Control for FakeControl {
 
     /// A line of each sandbox of that server, and one of each that was said to have ended.
     fn lines(&self, asked: &LogAsked) -> Result<LogPage, ControlError> {
+        let longest = *self.longest.lock();
         let running = self.running.lock().clone().into_iter();
         let running = running.filter(|one| *one.server == asked.server);
         let ids = running.map(|one| one.id).chain(self.printed.lock().clone());
@@ -222,10 +226,14 @@ impl Control for FakeControl {
             time: Timestamp::UNIX_EPOCH,
             sandbox,
             stream: LogStream::Output,
-            text: format!("said by {sandbox}"),
+            text: format!("said by {sandbox}{}", "!".repeat(longest)),
         });
+        let mut lines: Vec<_> = lines.collect();
+        let more = lines.len() > asked.limit;
+        lines.truncate(asked.limit);
         Ok(LogPage {
-            lines: lines.collect(),
+            lines,
+            more,
             ..LogPage::default()
         })
     }

@@ -66,7 +66,8 @@ impl fmt::Debug for Seen {
 }
 
 /// Where a page begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum LogFrom {
     /// With the oldest line that is kept.
     Oldest,
@@ -77,7 +78,7 @@ pub enum LogFrom {
 }
 
 /// A place in what a server printed; good for as long as that is kept.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct LogPlace {
     /// The number of a file.
     pub file: u64,
@@ -126,7 +127,7 @@ impl LogStream {
 }
 
 /// A page, oldest line first.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogPage {
     /// The lines that were found.
     pub lines: Vec<LogLine>,

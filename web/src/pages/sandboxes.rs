@@ -13,12 +13,11 @@ use super::{
 use crate::{
     api::{
         audit::{AuditAsked, find},
-        sandboxes::{self, SandboxView, listed, stop_sandbox},
+        sandboxes::{self, Printed, SandboxView, listed, stop_sandbox},
     },
     api_error::Problem,
     app::App,
     auth::Caller,
-    control::SandboxLog,
     document,
     one_sandbox::{self, Destination, ELSEWHERE, LOST, OneSandbox, RUNNING},
     profile::Sight,
@@ -41,8 +40,10 @@ struct SandboxPage {
     all: OneSandbox,
     denials: Vec<RecordRow>,
     log: String,
-    /// The node that keeps what it printed; empty where that is this one.
-    elsewhere: String,
+    /// Why what it printed cannot be read here.
+    unread: String,
+    /// The other node that keeps it; empty where that is this one.
+    log_at: String,
     dropped: u64,
     /// Where a policy is suggested for what it tried; empty for who may not write one.
     suggest: String,
@@ -99,27 +100,28 @@ pub(crate) async fn show(
     let sight = Sight::plain(&caller);
     let all = one_sandbox::of(&app, &caller, &id, &sight).await?;
     let one = all.sandbox.clone();
-    let (denials, log) = if caller.may(Permission::ReadAudit) {
+    let (denials, printed) = if caller.may(Permission::ReadAudit) {
         let asked = AuditAsked {
             sandbox: one.id.clone(),
             limit: Some(TRIED),
             ..AuditAsked::default()
         };
         let tried = find(&app, &caller, &asked).await?;
-        let log = sandboxes::log_of(&app, &caller, &id, &sight).await?;
-        (rows(&caller, &tried.records), log)
+        let printed = sandboxes::log_of(&app, &caller, &id, &sight).await?;
+        (rows(&caller, &tried.records), printed)
     } else {
-        (Vec::new(), SandboxLog::default())
+        (Vec::new(), Printed::default())
     };
     let page = SandboxPage {
         suggest: suggest(&app, &caller, &one).await?,
         frame: Frame::new(&caller, "/sandboxes"),
-        elsewhere: all.keeps_its_log(&app.node).unwrap_or_default().to_owned(),
+        unread: printed.unread.unwrap_or_default(),
+        log_at: printed.asked.unwrap_or_default(),
         all,
         one,
         denials,
-        log: String::from_utf8_lossy(&log.octets).into_owned(),
-        dropped: log.dropped,
+        log: String::from_utf8_lossy(&printed.log.octets).into_owned(),
+        dropped: printed.log.dropped,
     };
     Ok(shown(&page))
 }

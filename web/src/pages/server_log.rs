@@ -27,6 +27,8 @@ pub(crate) struct Typed {
     sandbox: String,
     #[serde(default)]
     since: String,
+    #[serde(default)]
+    node: String,
 }
 
 #[derive(Template)]
@@ -40,7 +42,7 @@ struct LogPage {
     /// The node whose lines these are.
     node: String,
     /// The others.
-    elsewhere: String,
+    elsewhere: Vec<String>,
 }
 
 /// `GET /servers/{name}/log`.
@@ -54,6 +56,7 @@ pub(crate) async fn show(
         grep: typed.grep.clone(),
         sandbox: typed.sandbox.clone(),
         since: typed.since.clone(),
+        node: typed.node.clone(),
         limit: Some(SHOWN),
         ..LinesAsked::default()
     };
@@ -70,7 +73,7 @@ pub(crate) async fn show(
         lines,
         more: found.more,
         node: found.node,
-        elsewhere: found.elsewhere.join(", "),
+        elsewhere: found.elsewhere,
     };
     Ok(shown(&page))
 }

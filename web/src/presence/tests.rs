@@ -1,7 +1,7 @@
 //! What a node tells of itself and of others, look by look.
 
 use super::*;
-use crate::{app::tests::Lab, control::Control as _, store::Store as _};
+use crate::{app::tests::Lab, control::Control as _, store::Fleet as _};
 
 fn beats(teller: &mut Teller) {
     teller.said = None;

@@ -15,12 +15,11 @@ mod value;
 pub(super) use value::{OptionalExtension, Params, Row, Value};
 
 use super::{
-    Account, Actor, Answerable, Applied, Asked, Assignment, Beaten, Begun, Change, ChangeError,
-    Claim, Claimed, Counter, DraftAct, Finish, Hearing, HeldFate, HeldRow, HeldWord, Mourner, News,
-    NodeRow, NodeRun, Once, Placed, PolicyHead, PolicyVersion, Proposal, RunningNews, RunningRow,
-    SavedSearch, SecondFactor, Server, Session, Store, StoreError, Team, Telling, Token, ToldRow,
-    ToldState, Unsaved, User, Webhook, Witness, claims, drafts, factors, heard, held, name, nodes,
-    once, proposals, rows, sessions, stops, teams, told, trial, tries, webhooks,
+    Account, Actor, Answerable, Applied, Asked, Assignment, Begun, Change, ChangeError, Counter,
+    DraftAct, Finish, Hearing, HeldFate, HeldRow, HeldWord, News, Once, Placed, PolicyHead,
+    PolicyVersion, Proposal, SavedSearch, SecondFactor, Server, Session, Store, StoreError, Team,
+    Telling, Token, ToldRow, ToldState, Unsaved, User, Webhook, Witness, drafts, factors, heard,
+    held, name, once, proposals, rows, sessions, stops, teams, told, trial, tries, webhooks,
 };
 
 /// A database that keeps the tables.
@@ -402,55 +401,10 @@ impl<T: Tables> Store for T {
         self.read(stops::asked)
     }
 
-    fn begin_node(&self, node: &NodeRun, version: &str) -> Result<(), StoreError> {
-        self.read(|db| nodes::begin(db, node, version))
-    }
-
-    fn beat(&self, node: &NodeRun, news: &RunningNews) -> Result<Beaten, StoreError> {
-        self.read(|db| nodes::beat(db, node, news))
-    }
-
-    fn end_node(&self, node: &NodeRun) -> Result<(), StoreError> {
-        self.read(|db| nodes::end(db, node))
-    }
-
-    fn bury(&self, judge: &NodeRun, tell: Mourner<'_>) -> Result<(), ChangeError> {
-        let lost = self.read(|db| nodes::are_any_lost(db, judge));
-        if !lost.map_err(ChangeError::Store)? {
-            return Ok(());
-        }
-        self.change(false, |db| nodes::bury(db, judge, tell))
-    }
-
-    fn claim(&self, node: &str, claim: &Claim) -> Result<Claimed, StoreError> {
-        // Whoever waits for another's looks often: that holds no change up.
-        if let Some(theirs) = self.read(|db| claims::others(db, node, claim))? {
-            return Ok(theirs);
-        }
-        let claimed = self.change(false, |db| claims::claim(db, node, claim));
-        claimed.map_err(once::failed)
-    }
-
-    fn release(&self, sandbox: &str) -> Result<(), StoreError> {
-        self.read(|db| claims::release(db, sandbox))
-    }
-
     fn ask_to_stop(&self, sandbox: SandboxId, now: Timestamp) -> Result<(), StoreError> {
         // As a change of policies: those who follow are to look.
         let asked = self.change(true, |db| stops::ask(db, sandbox, now.as_second()));
         asked.map_err(once::failed)
-    }
-
-    fn nodes(&self) -> Result<Vec<NodeRow>, StoreError> {
-        self.read(nodes::all)
-    }
-
-    fn running(&self) -> Result<Vec<RunningRow>, StoreError> {
-        self.read(nodes::running)
-    }
-
-    fn running_one(&self, sandbox: &str) -> Result<Option<RunningRow>, StoreError> {
-        self.read(|db| nodes::one(db, sandbox))
     }
 
     fn draft(

@@ -154,6 +154,7 @@ const PASSING: &[&str] = &[
     "running",
     "claims",
     "drafts",
+    "questions",
 ];
 
 impl PostgresStore {

@@ -19,6 +19,7 @@ use crate::{
     auth::Caller,
     document,
     role::Permission,
+    secrets::SecretFacts,
     store::{Applied, Change, Name, PolicyVersion, Proposal},
 };
 
@@ -175,7 +176,7 @@ pub(crate) async fn checked(
     let secrets = Arc::clone(&app.secrets);
     let known = move || match secrets.list() {
         Ok(all) => {
-            let set = all.into_iter().filter(|one| one.removed.is_none());
+            let set = all.into_iter().filter(SecretFacts::is_set);
             Some(set.map(|one| one.name).collect())
         }
         // A node without the vault's key says so where that is needed, and not with each key that somebody types.

@@ -14,6 +14,7 @@ on_both! {
     a_node_that_begins_again_leaves_orphans_that_anybody_tells,
     what_could_not_be_told_is_told_at_the_next_look,
     of_a_server_and_a_profile_one_node_at_a_time_has_the_sandbox,
+    what_one_node_asks_another_is_there_while_it_waits,
 }
 
 fn run(name: &str, run: &str) -> NodeRun {
@@ -246,4 +247,38 @@ fn of_a_server_and_a_profile_one_node_at_a_time_has_the_sandbox(store: &impl Tab
     store.begin_node(&run("one", "9"), "1.0").unwrap();
     store.end_node(&other).unwrap();
     assert_eq!(claim("one", "s8", "ana", "x"), Claimed::Mine);
+}
+
+fn what_one_node_asks_another_is_there_while_it_waits(store: &impl Tables) {
+    let question = |id: &str| Question {
+        id: id.to_owned(),
+        text: format!("{{\"of\":\"{id}\"}}"),
+    };
+    for id in ["1", "2"] {
+        store.put_question("one", &question(id)).unwrap();
+    }
+    assert!(store.questions_for("two").unwrap().is_empty());
+    let asked = store.questions_for("one").unwrap();
+    assert_eq!(asked, [question("1"), question("2")]);
+    assert_eq!(store.reply("1").unwrap(), None);
+    store.answer_question("1", "yes").unwrap();
+    store.answer_question("1", "no").unwrap();
+    assert_eq!(store.reply("1").unwrap().as_deref(), Some("yes"));
+    assert_eq!(store.questions_for("one").unwrap(), [question("2")]);
+    store.forget_question("1").unwrap();
+    store.answer_question("1", "late").unwrap();
+    assert_eq!(store.reply("1").unwrap(), None);
+    // Nobody waits for the other any more, and the next word of any node sweeps it away.
+    let age =
+        |db: &Transaction<'_>| db.execute("UPDATE questions SET asked = asked - ?1", [11_i64]);
+    assert_eq!(store.read(age).unwrap(), 1);
+    assert!(store.questions_for("one").unwrap().is_empty());
+    store.answer_question("2", "yes").unwrap();
+    store.beat(&run("two", "1"), &put(&[])).unwrap();
+    assert!(store.reply("2").unwrap().is_some(), "for some seconds more");
+    let age =
+        |db: &Transaction<'_>| db.execute("UPDATE questions SET asked = asked - ?1", [50_i64]);
+    store.read(age).unwrap();
+    store.beat(&run("two", "1"), &put(&[])).unwrap();
+    assert_eq!(store.reply("2").unwrap(), None);
 }
