@@ -91,7 +91,14 @@ fn attach_here(binds: &[VettedBind], program: Pid) -> Result<(), StartSandboxErr
     let mut detached = Vec::new();
     let mut maps = Maps::new();
     for bind in binds {
-        let at = |error| failed(&bind.source, error);
+        let at = |error: io::Error| match Errno::from_io_error(&error) {
+            // Of mount_setattr(2) alone, among what is done here.
+            Some(Errno::INVAL) => StartSandboxError::MapsNoIds {
+                path: bind.source.clone(),
+                source: error,
+            },
+            _ => failed(&bind.source, error),
+        };
         let tree = match &bind.frame {
             Some(frame) => frame_directory(frame),
             None => clone(bind, &ids, &mut maps),

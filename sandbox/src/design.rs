@@ -49,6 +49,8 @@ pub struct Design {
     pub(crate) terminal: Option<OwnedFd>,
     /// Covers that may come away.
     pub(crate) watch: Option<Watch>,
+    /// What of a project is covered.
+    pub(crate) covered: Vec<PathBuf>,
     /// A root that the hub is to have built.
     pub(crate) tree: Option<Arc<Tree>>,
     pub(crate) ids: HostIds,
@@ -90,6 +92,13 @@ impl Design {
     #[must_use]
     pub fn layers(&self) -> &[LayerReport] {
         &self.layers
+    }
+
+    /// Paths of the host that lie in what is shown, are no home's, and are covered because programs keep credentials in
+    /// such places.
+    #[must_use]
+    pub fn covered(&self) -> &[PathBuf] {
+        &self.covered
     }
 
     /// Begins to build it.

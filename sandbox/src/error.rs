@@ -93,6 +93,18 @@ pub enum StartSandboxError {
         /// What was to be shown.
         path: PathBuf,
     },
+    /// A file system without mapped ids (Linux 5.12).
+    #[error(
+        "{path} cannot be given to the sandbox's user ids: its file system, or one that is mounted in it, maps no ids; \
+         name folders without such a mount, or run gig as an ordinary user who owns {path}"
+    )]
+    MapsNoIds {
+        /// Its source.
+        path: PathBuf,
+        /// The kernel's reason.
+        #[source]
+        source: io::Error,
+    },
     /// Nowhere to mount.
     #[error(
         "nothing can be mounted at {dest}: it is not there in the sandbox, and what it would lie in is read-only; \

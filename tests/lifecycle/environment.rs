@@ -285,3 +285,63 @@ fn no_environment_of_a_running_gig_shows_a_secret() {
         let _run = live.finish(Duration::from_secs(20)).success();
     }
 }
+
+#[test]
+fn a_folder_of_ones_own_may_be_the_programs_home() {
+    let lab = Lab::new();
+    let folder = lab.folder("as-home");
+    fs::write(folder.join("notes"), "of the host").expect("write");
+    for option in ["--ro", "--rw"] {
+        for place in ["/home/sandbox", "/var/cache"] {
+            let shown = format!("{}:{place}", text(&folder));
+            let script = format!("cat {place}/notes; [ {option} = --ro ] || echo x >{place}/made");
+            let run = lab.gig().option([option, &shown]).sh(&script);
+            let _run = run.success().says("of the host");
+        }
+    }
+    assert!(folder.join("made").exists());
+}
+
+#[test]
+fn its_own_name_has_an_address_with_and_without_a_network() {
+    let lab = Lab::new();
+    let script = "import socket; print(socket.gethostbyname(socket.gethostname()))";
+    let run = lab
+        .gig()
+        .option(["--network", "disconnected"])
+        .python(script);
+    assert_eq!(run.success().text(), "127.0.1.1\n");
+    let _run = lab.gig().python(script).success().says("10.200.");
+}
+
+/// What a person types first: nothing of the folder that they are in is shown.
+#[test]
+fn a_program_that_is_named_by_a_path_and_not_shown_is_told_with_what_shows_it() {
+    let lab = Lab::new();
+    let tool = lab.file("tool", "#!/bin/sh\necho it runs\n");
+    fs::set_permissions(&tool, fs::Permissions::from_mode(0o755)).expect("make it a program");
+    let folder = tool.parent().expect("its folder");
+    let cure = format!("--ro {}", text(folder));
+    let _run = lab.gig().run([text(&tool)]).exits(127).complains(&cure);
+    let run = lab.gig().option(["--ro", &text(folder)]);
+    let _run = run.run([text(&tool)]).success().says("it runs");
+}
+
+/// git and npm fail on what is covered without a word of why.
+#[test]
+fn what_is_covered_of_a_project_is_told_at_the_start() {
+    let lab = Lab::new();
+    let project = lab.folder("project");
+    fs::write(project.join(".npmrc"), "save-exact=true\n").expect("write");
+    let shown = format!("{}:/w", text(&project));
+    let run = lab.gig().option(["--rw", &shown]).sh("cat /w/.npmrc");
+    let _run = run
+        .complains("the program does not see")
+        .complains(".npmrc");
+    let quiet = lab
+        .gig()
+        .option(["--quiet"])
+        .option(["--rw", &shown])
+        .sh("true");
+    assert_eq!(quiet.success().error_text(), "");
+}

@@ -7,10 +7,9 @@ use std::sync::Arc;
 
 use axum::{
     Router,
-    extract::{DefaultBodyLimit, Request},
-    http::{StatusCode, header::ALLOW},
-    middleware::{self, Next},
-    response::{IntoResponse as _, Response},
+    extract::DefaultBodyLimit,
+    middleware,
+    response::IntoResponse as _,
     routing::{delete, get, patch, post, put},
 };
 
@@ -41,7 +40,6 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .layer(once)
         .layer(known)
         .merge(public())
-        .layer(middleware::from_fn(wrong_method))
         .layer(DefaultBodyLimit::max(LONGEST_BODY))
         .layer(guarded)
         .with_state(app)
@@ -335,31 +333,8 @@ fn people() -> Router<Arc<App>> {
         )
 }
 
-async fn missing(uri: http::Uri) -> Response {
-    told(&uri, Problem::missing("page", uri.path()))
-}
-
-/// Says what was wrong where a method is none of a place's (RFC 9110 §15.5.6).
-async fn wrong_method(request: Request, next: Next) -> Response {
-    let (method, uri) = (request.method().clone(), request.uri().clone());
-    let answer = next.run(request).await;
-    if answer.status() != StatusCode::METHOD_NOT_ALLOWED {
-        return answer;
-    }
-    let allowed = answer.headers().get(ALLOW).cloned();
-    let there = allowed.as_ref().and_then(|allowed| allowed.to_str().ok());
-    let there = there.unwrap_or("none").replace(',', ", ");
-    let words = format!("{} is not asked by {method}: {there}", uri.path());
-    let problem = Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method", words);
-    let mut told = told(&uri, problem);
-    if let Some(allowed) = allowed {
-        told.headers_mut().insert(ALLOW, allowed);
-    }
-    told
-}
-
-/// As a program or a browser reads it.
-fn told(uri: &http::Uri, problem: Problem) -> Response {
+async fn missing(uri: http::Uri) -> axum::response::Response {
+    let problem = Problem::missing("page", uri.path());
     if uri.path().starts_with("/api/") {
         return problem.into_response();
     }

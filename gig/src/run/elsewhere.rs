@@ -11,9 +11,12 @@ use std::{
 use gig_sandbox::Bind;
 
 /// What shows `program` inside, where `search` (a PATH) has it and `binds` do not show it; `None` where it is
-/// nowhere, or was named by a path.
+/// nowhere. One that is named by a path is looked for there.
 pub(crate) fn hint(program: &OsStr, search: Option<&OsStr>, binds: &[Bind]) -> Option<String> {
-    if program.is_empty() || Path::new(program).components().count() != 1 {
+    if program.as_encoded_bytes().contains(&b'/') {
+        return named_by_path(Path::new(program), binds);
+    }
+    if program.is_empty() {
         return None;
     }
     let found = std::env::split_paths(search?)
@@ -44,6 +47,31 @@ pub(crate) fn hint(program: &OsStr, search: Option<&OsStr>, binds: &[Bind]) -> O
             "{name} is {found} on this host, and not shown inside: show it with {}, and run it by that path",
             options.join(" ")
         )
+    })
+}
+
+/// Of a program in a folder of the host's, which a sandbox sees where it is shown alone.
+fn named_by_path(program: &Path, binds: &[Bind]) -> Option<String> {
+    let found = program
+        .canonicalize()
+        .ok()
+        .filter(|file| is_program(file))?;
+    let folder = found.parent()?;
+    let shown = binds.iter().find_map(|bind| {
+        let below = found.strip_prefix(bind.source.canonicalize().ok()?).ok()?;
+        Some(bind.dest.join(below))
+    });
+    let (name, found) = (program.display(), found.display());
+    Some(match shown {
+        Some(inside) => format!(
+            "{name} is {found} on this host, and {} inside: run it by that path, or start in its folder (--workdir)",
+            inside.display()
+        ),
+        None => format!(
+            "{name} is {found} on this host, and nothing of that folder is shown inside: show it with --ro {}, and run \
+             {found}",
+            folder.display()
+        ),
     })
 }
 
@@ -101,7 +129,23 @@ mod tests {
         };
         let told = ask("tool", &[shown]).unwrap();
         assert!(!told.contains("--ro") && told.contains("PATH"), "{told}");
-        for name in ["text", "absent", "./tool", ""] {
+        let by_path = bin.join("tool");
+        let ask_path = |binds: &[Bind]| hint(by_path.as_os_str(), None, binds);
+        let told = ask_path(&[]).unwrap();
+        assert!(
+            told.contains(&format!(
+                "show it with --ro {bin_word}, and run {bin_word}/tool"
+            )),
+            "{told}"
+        );
+        let shown = Bind {
+            source: bin.clone(),
+            dest: "/w".into(),
+            mode: BindMode::Ro,
+        };
+        let told = ask_path(&[shown]).unwrap();
+        assert!(told.contains("and /w/tool inside"), "{told}");
+        for name in ["text", "absent", "./no-such-tool", ""] {
             assert_eq!(ask(name, &[]), None, "{name}");
         }
         assert_eq!(hint("tool".as_ref(), None, &[]), None);

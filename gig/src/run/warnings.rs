@@ -38,6 +38,31 @@ pub(super) fn of_mounts(layers: &[LayerReport]) -> Option<String> {
     }
 }
 
+/// Of what a project has and the program does not see.
+pub(super) fn of_covered(covered: &[PathBuf]) -> Option<String> {
+    let (first, more) = covered.split_first()?;
+    let shown: Vec<String> = more
+        .iter()
+        .take(MOST_NAMED)
+        .map(|path| path.display().to_string())
+        .collect();
+    let others = match more.len().saturating_sub(shown.len()) {
+        0 => String::new(),
+        count => format!(" and {count} more"),
+    };
+    let names = [vec![first.display().to_string()], shown]
+        .concat()
+        .join(", ");
+    Some(format!(
+        "the program does not see {names}{others}: programs keep credentials there; what needs such a file and holds \
+         none is shown a copy of it (--ro COPY:{})",
+        first.display()
+    ))
+}
+
+/// As many as are read.
+const MOST_NAMED: usize = 3;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -57,5 +82,28 @@ mod tests {
         assert!(told(BindMode::Ro).is_empty());
         let [warning] = told(BindMode::Rw).try_into().unwrap();
         assert!(warning.contains("policy.yaml"), "{warning}");
+    }
+
+    #[test]
+    fn what_is_covered_is_told_by_name_as_far_as_it_is_read() {
+        let paths = [
+            "/w/.npmrc",
+            "/w/.circleci",
+            "/w/a/.npmrc",
+            "/w/b/.npmrc",
+            "/w/c/.npmrc",
+        ];
+        let paths = paths.map(PathBuf::from);
+        assert_eq!(of_covered(&[]), None);
+        let told = of_covered(&paths[..1]).unwrap();
+        assert!(
+            told.contains("see /w/.npmrc: ") && told.contains("--ro COPY:/w/.npmrc"),
+            "{told}"
+        );
+        let told = of_covered(&paths).unwrap();
+        assert!(
+            told.contains("/w/.circleci, /w/a/.npmrc, /w/b/.npmrc and 1 more:"),
+            "{told}"
+        );
     }
 }

@@ -106,10 +106,12 @@ pub(crate) fn start(settings: &Settings) -> anyhow::Result<(Wired, Prepared, Sea
         .as_ref()
         .map_or(Network::Disconnected, Network::Leased);
     let unseen = warnings::of_mounts(design.layers());
+    let covered = warnings::of_covered(design.covered());
     for warning in settings
         .warnings
         .iter()
         .chain(&unseen)
+        .chain(&covered)
         .filter(|_| !settings.quiet)
     {
         tell(&format!("gig: warning: {warning}\n"));

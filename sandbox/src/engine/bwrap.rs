@@ -64,6 +64,7 @@ impl Engine for Bwrap {
             masks,
             roots,
             watch,
+            covered,
         } = plan_for(&spec, host_ids, place)?;
         orders.masks = masks;
         layers.push(if plan.covered.is_empty() {
@@ -91,6 +92,7 @@ impl Engine for Bwrap {
             attach,
             terminal: terminal.filter(|_| by_root(host_ids)),
             watch,
+            covered,
             tree,
             ids: host_ids,
             place,
@@ -167,7 +169,7 @@ fn orders(
         landlock_fs: rights.fs,
         landlock_scoped: rights.scoped,
         masks: Vec::new(),
-        owned: mounts::owned(),
+        owned: mounts::owned(&spec.binds),
         shown: Vec::new(),
         workdir: workdir.into_os_string().into_encoded_bytes(),
         program: bytes(&spec.program),
@@ -203,6 +205,8 @@ struct Planned {
     roots: Vec<orders::Shown>,
     /// Covers that may come away.
     watch: Option<Watch>,
+    /// What of a project is covered.
+    covered: Vec<PathBuf>,
 }
 
 fn plan_for(
@@ -238,6 +242,7 @@ fn plan_for(
         facts::refuse_large_etc(root)?;
     }
     let watch = watch(&binds, rootfs.as_ref())?;
+    let covered = binds::covered_in_projects(&binds, &hidden);
     // A place elsewhere would have to be made in what all sandboxes share.
     let shared = rootfs.is_none() && binds.iter().all(|bind| mounts::is_private(&bind.dest));
     let tree = shared
@@ -280,6 +285,7 @@ fn plan_for(
         tree,
         masks,
         watch,
+        covered,
         roots: roots.map_err(|source| StartSandboxError::Resource {
             what: "a view of the other root",
             source,

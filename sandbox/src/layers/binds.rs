@@ -4,7 +4,7 @@
 //! that lies in a shown directory is covered, one that is shown itself is
 //! refused, by whatever link or mount it is reached. So are the caller's own private
 //! paths. Unix sockets of the host are covered in what is shown around them, and
-//! shown where they are named. A home that is shown to be read is made of what it
+//! shown where they are named. So is a view into the host's kernel that is mounted in what is shown. A home that is shown to be read is made of what it
 //! holds at the start. What appears in other folders after it is not covered; a
 //! cover that comes away there is noticed ([`crate::watch`]).
 
@@ -34,6 +34,7 @@ mod hidden;
 mod home;
 mod places;
 mod sockets;
+mod views;
 
 /// Why a mount is refused.
 #[derive(Debug, thiserror::Error)]
@@ -136,6 +137,24 @@ pub(crate) fn vet(binds: &[Bind], hidden: &Hidden) -> Result<Vec<VettedBind>, Re
     Ok(vetted)
 }
 
+/// Of what is shown and is nobody's home, such as a project, the places where programs keep credentials: whoever reads
+/// such a file there (git, npm) fails, though it may hold none.
+pub(crate) fn covered_in_projects(binds: &[VettedBind], hidden: &Hidden) -> Vec<PathBuf> {
+    let homes = hidden.homes();
+    let is_credential = |path: &Path| CREDENTIALS.iter().any(|name| path.ends_with(name));
+    let in_a_home = |path: &Path| {
+        let mut below = homes.iter().filter_map(|home| path.strip_prefix(home).ok());
+        below.any(|below| CREDENTIALS.iter().any(|name| below == Path::new(name)))
+    };
+    let masked = binds.iter().flat_map(|bind| {
+        let masks = bind.masks.iter();
+        masks.map(|mask| bind.source.join(&mask.below))
+    });
+    masked
+        .filter(|path| is_credential(path) && !in_a_home(path))
+        .collect()
+}
+
 /// A source alone: canonical, and nothing that must not be seen.
 pub(crate) fn vet_source(path: &Path, hidden: &Hidden) -> Result<PathBuf, RefuseBindError> {
     let owned = || path.to_owned();
@@ -143,7 +162,8 @@ pub(crate) fn vet_source(path: &Path, hidden: &Hidden) -> Result<PathBuf, Refuse
         path: owned(),
         source,
     })?;
-    if source == Path::new("/") || HOST_VIEWS.iter().any(|view| source.starts_with(view)) {
+    let of_the_host = HOST_VIEWS.iter().any(|view| source.starts_with(view));
+    if source == Path::new("/") || of_the_host || hidden.is_view(&source) {
         return Err(RefuseBindError::Host { path: owned() });
     }
     if let Some(private) = hidden

@@ -16,7 +16,7 @@ use crate::facts::{EtcKind, Facts, ProcMask, SystemEntry};
 use crate::layers::env::HOME;
 use crate::layers::etc::{self, Built};
 use crate::plan::Files;
-use crate::spec::BindMode;
+use crate::spec::{Bind, BindMode};
 
 /// A mount of the caller's, vetted: the source is canonical.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,12 +91,13 @@ const PRIVATE_PART: u64 = 8;
 /// Bytes for the links of a frame: of its other entries there are names alone.
 pub(crate) const FRAME_SIZE: u64 = 1 << 20;
 
-/// Directories that the program owns.
-pub(crate) fn owned() -> Vec<Vec<u8>> {
+/// Directories that the program owns; a folder of the caller's that is shown at the place of one stays the caller's.
+pub(crate) fn owned(binds: &[Bind]) -> Vec<Vec<u8>> {
+    let is_shown = |path: &str| binds.iter().any(|bind| bind.dest == Path::new(path));
     PRIVATE
         .iter()
         .chain(&PRIVATE_CHILDREN)
-        .filter(|(_, mode)| *mode != "1777")
+        .filter(|(path, mode)| *mode != "1777" && !is_shown(path))
         .map(|(path, _)| path.as_bytes().to_vec())
         .collect()
 }

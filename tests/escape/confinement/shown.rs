@@ -1,6 +1,6 @@
 //! What the host shows a second time: by a mount of its own, by another name, by a pipe with one.
 
-use std::fs;
+use std::{fs, path::Path};
 
 use gig_tests::lab::{
     Lab,
@@ -78,4 +78,51 @@ fn a_pipe_with_a_name_takes_nothing_where_it_is_shown_to_be_read() {
             .unwrap_or_default()
             .contains("leaked")
     );
+}
+
+/// A chroot's /proc, the host's /dev/shm by another name: known by what they are, and covered, or refused where they
+/// cannot be.
+#[test]
+fn views_into_the_kernel_are_hidden_wherever_they_are_mounted() {
+    let lab = Lab::new();
+    let (around, memory) = (lab.folder("around"), lab.folder("memory"));
+    let mount = |words: &str, place: &Path| {
+        fs::create_dir_all(place).expect("make a folder");
+        fs::write(place.with_file_name("notes"), "an ordinary file\n").expect("write a file");
+        lab.network
+            .run(Side::Host, &format!("mount {words} {}", text(place)));
+    };
+    mount("-t proc proc", &around.join("proc"));
+    mount("--bind /dev/shm", &memory.join("shm"));
+    let look = "cat /t/notes; ls -A /t/proc /t/shm 2>/dev/null | grep -v :; cat /t/proc/1/comm /t/proc/net/dev 2>/dev/null; \
+                echo x 2>/dev/null >/t/shm/by-gig; echo looked";
+    for option in ["--ro", "--rw"] {
+        let run = lab
+            .gig()
+            .option([option, &format!("{}:/t", text(&memory))])
+            .sh(look);
+        assert_eq!(run.text(), "an ordinary file\nlooked\n", "{option}: {run}");
+        let run = lab
+            .gig()
+            .option([option, &format!("{}:/t", text(&around))])
+            .sh(look);
+        if lab.user().is_root() {
+            // Ids of its own cannot be given such a file system, whatever covers it.
+            let _refused = run.exits(125).complains("maps no ids");
+            continue;
+        }
+        assert_eq!(run.text(), "an ordinary file\nlooked\n", "{option}: {run}");
+    }
+    lab.network.run(Side::Host, "test ! -e /dev/shm/by-gig");
+    for view in [
+        around.join("proc"),
+        around.join("proc/self/net"),
+        memory.join("shm"),
+    ] {
+        let run = lab
+            .gig()
+            .option(["--ro", &format!("{}:/t", text(&view))])
+            .sh(look);
+        let _refused = run.exits(125).complains("it would show the host");
+    }
 }

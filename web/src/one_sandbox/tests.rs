@@ -200,14 +200,14 @@ async fn the_page_of_what_another_node_has_says_which_keeps_its_log() {
         (http::StatusCode::CONFLICT, "elsewhere")
     );
     assert!(refused.detail.contains("gig on there"), "{refused:?}");
-    let words = "The gig on there keeps what it printed";
+    let words = "the gig on there keeps what this sandbox printed";
     assert!(page(id.to_string()).await.contains(words));
     let own = lab.control.run("docs", "p");
     assert!(log(own.id.to_string()).await.is_ok());
     assert!(
         !page(own.id.to_string())
             .await
-            .contains("keeps what it printed")
+            .contains("keeps what this sandbox printed")
     );
 }
 

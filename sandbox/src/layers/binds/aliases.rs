@@ -16,13 +16,16 @@ use std::{
 #[derive(Debug, Default)]
 pub(super) struct Mounts(Vec<Mount>);
 
+/// One of them.
 #[derive(Debug)]
-struct Mount {
+pub(super) struct Mount {
     /// Of the file system, as the list has it.
-    device: Vec<u8>,
+    pub(super) device: Vec<u8>,
     /// The part of the file system that is seen there.
-    root: PathBuf,
-    point: PathBuf,
+    pub(super) root: PathBuf,
+    pub(super) point: PathBuf,
+    /// Which file system: `ext4`, `proc` …
+    pub(super) kind: Vec<u8>,
 }
 
 impl Mounts {
@@ -31,9 +34,22 @@ impl Mounts {
         Self::of(&fs::read("/proc/self/mountinfo").unwrap_or_default())
     }
 
-    fn of(list: &[u8]) -> Self {
+    pub(super) fn of(list: &[u8]) -> Self {
         let lines = list.split(|octet| *octet == b'\n');
         Self(lines.filter_map(mount).collect())
+    }
+
+    /// All, in the kernel's order.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Mount> {
+        self.0.iter()
+    }
+
+    /// The one that a canonical path lies in.
+    pub(super) fn at(&self, path: &Path) -> Option<&Mount> {
+        let around = |mount: &&Mount| path.starts_with(&mount.point);
+        let depth = |mount: &&Mount| mount.point.components().count();
+        // The last of those that are as deep.
+        self.0.iter().filter(around).max_by_key(depth)
     }
 
     /// The paths, canonical, and all others by which the same is reached, or a piece of it.
@@ -54,11 +70,7 @@ impl Mounts {
 
     /// Where it, or what lies at a path in it, would be seen as well, if nothing is mounted over it there.
     fn others(&self, path: &Path) -> impl Iterator<Item = (PathBuf, PathBuf)> {
-        let around = |mount: &&Mount| path.starts_with(&mount.point);
-        let depth = |mount: &&Mount| mount.point.components().count();
-        // The last of those that are as deep.
-        let own = self.0.iter().filter(around).max_by_key(depth);
-        let place = own.and_then(|own| {
+        let place = self.at(path).and_then(|own| {
             let inside = path.strip_prefix(&own.point).ok()?;
             Some((own, joined(&own.root, inside)))
         });
@@ -90,12 +102,14 @@ fn is_same(path: &Path, other: &Path) -> bool {
     identity(path).is_some_and(|own| identity(other) == Some(own))
 }
 
-/// Of a line: number, parent, device, root, place.
+/// Of a line: number, parent, device, root, place, options, more until a dash, kind.
 fn mount(line: &[u8]) -> Option<Mount> {
     let mut fields = line.split(|octet| *octet == b' ').skip(2);
     let device = fields.next()?.to_vec();
     let (root, point) = (fields.next()?, fields.next()?);
+    let kind = fields.skip_while(|field| *field != b"-").nth(1)?.to_vec();
     Some(Mount {
+        kind,
         device,
         root: unescaped(root),
         point: unescaped(point),

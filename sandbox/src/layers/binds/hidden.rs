@@ -1,4 +1,5 @@
-//! What no sandbox sees: credentials in anybody's home and the system's, gig's own paths, the host's sockets.
+//! What no sandbox sees: credentials in anybody's home and the system's, gig's own paths, the host's sockets, views into
+//! its kernel.
 //!
 //! Homes and what is in them are looked through anew when a directory that
 //! they were found by has changed, which a start can tell at a fraction of the
@@ -15,6 +16,7 @@ use std::sync::{Mutex, PoisonError};
 use super::aliases::Mounts;
 use super::places::{CREDENTIALS, DATABASE, HOLDERS, OF_THE_SYSTEM, RUNS, SSH, is_run_file};
 use super::sockets::Sockets;
+use super::views;
 use crate::stamp::{Look, Moment, settled};
 
 /// Where accounts are listed, and where homes usually are.
@@ -76,7 +78,7 @@ impl Hidden {
     }
 
     fn all_names(&self, paths: BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
-        self.mounts.get_or_init(Mounts::read).all_names(paths)
+        self.mounts().all_names(paths)
     }
 
     /// gig's own, by every name.
@@ -98,7 +100,18 @@ impl Hidden {
     pub(super) fn below(&self, source: &Path) -> BTreeSet<PathBuf> {
         let all = self.credentials(source).into_iter();
         let all = all.chain(self.private().iter().chain(&self.sockets().places).cloned());
-        all.filter(|path| path.starts_with(source)).collect()
+        let mut below: BTreeSet<_> = all.filter(|path| path.starts_with(source)).collect();
+        below.extend(views::below(self.mounts(), source));
+        below
+    }
+
+    /// Whether what is seen at a canonical path is the kernel's, or a device.
+    pub(super) fn is_view(&self, path: &Path) -> bool {
+        views::shows(self.mounts(), path)
+    }
+
+    fn mounts(&self) -> &Mounts {
+        self.mounts.get_or_init(Mounts::read)
     }
 
     /// Every home that exists, by every name.

@@ -1,7 +1,7 @@
 //! Where credentials lie: in homes, in what gig keeps, and in the system's own folders.
 
 /// Below every home: where programs keep credentials.
-pub(super) const CREDENTIALS: [&str; 99] = [
+pub(super) const CREDENTIALS: [&str; 119] = [
     ".ssh",
     ".gnupg",
     ".aws",
@@ -80,6 +80,24 @@ pub(super) const CREDENTIALS: [&str; 99] = [
     ".thunderbird",
     ".tsh",
     ".wrangler",
+    ".config/pip/pip.conf",
+    ".pip/pip.conf",
+    ".claude.json",
+    ".config/nix/nix.conf",
+    ".nuget/NuGet/NuGet.Config",
+    ".cloudflared",
+    ".android/adbkey",
+    ".config/configstore",
+    ".erlang.cookie",
+    ".snowflake",
+    ".supabase",
+    ".railway",
+    ".cf",
+    ".msmtprc",
+    ".fetchmailrc",
+    ".smbcredentials",
+    ".curlrc",
+    ".wgetrc",
     // Who holds these is somebody: sessions of browsers and of the desktop.
     ".mozilla",
     ".config/google-chrome",
@@ -97,6 +115,8 @@ pub(super) const CREDENTIALS: [&str; 99] = [
     ".psql_history",
     ".mysql_history",
     ".rediscli_history",
+    ".sqlite_history",
+    ".dbshell",
     // What another gig keeps, in its usual folder or in one that is shown or lies right below.
     ".local/share/gig",
     "master.key",
@@ -114,7 +134,7 @@ pub const RUNS: &str = "audit/runs";
 /// Each image was verified when it was pulled, and is run as it lies there.
 pub const IMAGES: &str = "gig-images";
 /// The directories in a home that hold them, and the home itself.
-pub(super) const HOLDERS: [&str; 25] = [
+pub(super) const HOLDERS: [&str; 31] = [
     "",
     ".bundle",
     ".cache",
@@ -140,10 +160,16 @@ pub(super) const HOLDERS: [&str; 25] = [
     ".hex",
     ".ivy2",
     ".subversion",
+    ".config/pip",
+    ".pip",
+    ".config/nix",
+    ".nuget",
+    ".nuget/NuGet",
+    ".android",
 ];
 
 /// What the system itself keeps, of whoever may read it.
-pub(super) const OF_THE_SYSTEM: [&str; 13] = [
+pub(super) const OF_THE_SYSTEM: [&str; 14] = [
     "/etc/shadow",
     "/etc/shadow-",
     "/etc/gshadow",
@@ -151,6 +177,7 @@ pub(super) const OF_THE_SYSTEM: [&str; 13] = [
     "/etc/ssl/private",
     "/etc/pki/tls/private",
     "/etc/letsencrypt",
+    "/etc/security/opasswd",
     "/etc/krb5.keytab",
     "/etc/ipsec.secrets",
     "/etc/wireguard",

@@ -175,3 +175,16 @@ fn a_token_lends_its_look_to_its_sentinel() {
     );
     assert_eq!(shape("2YotnFZFEjr1zCsicMWpAA"), Shape::Plain);
 }
+
+#[test]
+fn what_no_token_can_be_had_with_is_refused_when_it_is_defined() {
+    let check = |endpoint: &str| {
+        let text = format!(
+            "{{kind: {{oauth2_client_credentials: {{endpoint: {endpoint}, client: {{client_id: me}}}}}}}}"
+        );
+        crate::Definition::parse(&text).unwrap().kind.check()
+    };
+    assert_eq!(check("{token_url: 'https://id.example/token'}"), Ok(()));
+    assert!(check("{token_url: 'gopher://id.example/'}").is_err());
+    assert!(check("{token_url: 'https://id.example/', ca: /etc/ca.pem}").is_err());
+}
