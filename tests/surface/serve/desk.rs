@@ -154,7 +154,7 @@ fn a_definition_that_is_none_or_names_gigs_own_machine_is_refused_and_nothing_is
         ),
         (
             json!({"definition": "kind: static\nkynd: 1\n"}),
-            "line 2 column 1",
+            "line 2, column 1",
         ),
         (
             json!({"definition": "", "kind": "basic"}),
@@ -184,6 +184,8 @@ fn a_definition_that_is_none_or_names_gigs_own_machine_is_refused_and_nothing_is
         assert_eq!(refused.status, 422, "{body}: {refused:?}");
         let detail = refused.json()["detail"].to_string().replace("\\\"", "\"");
         assert!(detail.contains(words), "{body}: {detail}");
+        // A value that was pasted in the wrong place is not told again.
+        assert!(!detail.contains("kynd: 1"), "{body}: {detail}");
     }
     let none = ask(&appliance, &token, "GET", path, &json!({}));
     assert_eq!(none.status, 404, "{none:?}");

@@ -445,4 +445,8 @@ fn a_secret_that_the_vault_does_not_have_is_told_where_a_policy_names_it() {
     let set = appliance.gig(&["secret", "set", "GONE"], "another-value-of-some-length");
     assert_eq!(set.status, 0, "{set:?}");
     assert!(!ok(&["policy", "apply", "web", "-"], NAMES).contains("secret_not_set"));
+    // A secret whose only version is revoked is not one that a server could be given.
+    let revoked = appliance.gig(&["secret", "rm", "GONE", "--version", "1"], "");
+    assert_eq!(revoked.status, 0, "{revoked:?}");
+    told(&ok(&["policy", "check", "-", "--appliance"], NAMES));
 }
