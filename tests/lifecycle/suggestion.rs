@@ -194,3 +194,19 @@ fn an_address_that_was_refused_is_tried_again_by_a_draft_that_opens_it() {
         );
     }
 }
+
+/// What it allowed is denied as what no rule allows: the cure that is told for that is another one.
+#[test]
+fn a_rule_that_has_ended_is_told_at_the_start() {
+    let lab = Lab::new();
+    let document =
+        "version: 1\negress:\n  - host: api.example.com\n    expires: 2020-01-01T00:00:00Z\n";
+    let file = lab.file("ended.yaml", document);
+    let run = lab
+        .gig()
+        .option(["--policy".as_ref(), file.as_os_str()])
+        .run(["true"]);
+    let _run = run
+        .success()
+        .complains(":3:5: expired: egress[0]: it ended at 2020-01-01");
+}

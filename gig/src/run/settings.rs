@@ -81,7 +81,9 @@ impl Settings {
         let upstream_ca = read_roots(&args.upstream_ca)?;
         let upstream_proxy = own_proxy()?;
         let binds = resolve_binds(args.ro, args.rw)?;
-        let warnings = warnings::of_writable(args.policy.iter().chain(&args.upstream_ca), &binds);
+        let obeyed = args.policy.iter().chain(&args.upstream_ca);
+        let mut warnings = warnings::of_writable(obeyed, &binds);
+        warnings.extend(warnings::of_expired(args.policy.as_deref(), &policy));
         let workdir = args.workdir.map(resolve_workdir).transpose()?;
         let audit = match args.audit {
             None => AuditPlace::DataDir,

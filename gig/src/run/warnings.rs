@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use gig_policy::{Moment, Policy};
 use gig_sandbox::{Bind, BindMode, Enforcement, Layer, LayerReport};
 
 /// Of the files that gig was told to obey those that the program may write: the next run would do as it wrote.
@@ -25,6 +26,14 @@ pub(super) fn of_writable<'a>(
             ))
         })
         .collect()
+}
+
+/// Of rules that have ended before the start: what they allowed is denied as what no rule allows.
+pub(super) fn of_expired(document: Option<&Path>, policy: &Policy) -> Vec<String> {
+    let now = Moment::from_unix(jiff::Timestamp::now().as_second());
+    let ended = policy.expired(now).into_iter();
+    let name = document.map_or_else(String::new, |path| format!("{}:", path.display()));
+    ended.map(|finding| format!("{name}{finding}")).collect()
 }
 
 /// Of mounts that are not seen inside.
