@@ -40,6 +40,13 @@ skip() {
   skipped+=("$1")
 }
 
+# skips NAME FILE: names and counts the tests of which FILE has a line each, TEST: WHY.
+skips() {
+  local name=$1 line
+  [ -e "$2" ] || return 0
+  while read -r line; do skip "$name: $line"; done <"$2"
+}
+
 forgive() {
   passed=$((passed + 1))
   unstable+=("$1")

@@ -1,10 +1,16 @@
 //! Much of it: large bodies both ways, a slow reader, many requests at once.
 
-use std::{fs, io};
+use std::{
+    fs,
+    io::{self, Write as _},
+    path::Path,
+    process::Command,
+};
 
 use gig_tests::lab::{
     Lab,
     http_origin::{Exchange, Request},
+    network::text,
 };
 
 const HOST: &str = "bulk.example.com";
@@ -14,47 +20,50 @@ const OCTETS: u64 = 200 << 20;
 fn large_downloads_arrive_whole() {
     let lab = Lab::new();
     let origin = lab.nginx(&[HOST]);
-    let file = fs::File::create(origin.root().join("large")).expect("a file");
-    file.set_len(OCTETS).expect("a sparse file");
+    let file = origin.root().join("large");
+    let sum = numbered(&file);
     for version in ["--http1.1", "--http2"] {
-        let run = lab.gig().allow(HOST).run([
-            "curl",
-            "-sS",
-            "--fail",
-            version,
-            "-o",
-            "/dev/null",
-            "-w",
-            "%{size_download}",
-            "https://bulk.example.com/large",
-        ]);
-        let _run = run.success().says(&OCTETS.to_string()).requested(HOST);
+        let script =
+            format!("curl -sS --fail {version} https://bulk.example.com/large | sha256sum");
+        let run = lab.gig().allow(HOST).sh(&script);
+        let _run = run.success().says(&sum).requested(HOST);
     }
 }
 
 #[test]
 fn large_uploads_arrive_whole() {
     let lab = Lab::new();
-    let origin = lab.https(
-        HOST,
-        |request: &mut Request, exchange: &mut Exchange<'_>| -> io::Result<()> {
-            exchange.body(request)?;
-            exchange.answer("200 OK", &format!("got {}\n", request.body_octets))
-        },
-    );
+    let origin = lab.nginx(&[HOST]);
+    let file = lab.folder("large").join("file");
+    let sum = numbered(&file);
     for version in ["--http1.1", "--http2"] {
         let script = format!(
-            "head -c {OCTETS} /dev/zero | curl -sS --fail {version} -T - -H 'Expect:' \
-             https://bulk.example.com/up"
+            "cat {} | curl -sS --fail {version} -T - -H 'Expect:' https://bulk.example.com/up",
+            text(&file)
         );
-        let _run = lab
-            .gig()
-            .allow(HOST)
-            .sh(&script)
-            .success()
-            .says(&format!("got {OCTETS}"));
+        let run = lab.gig().allow(HOST).read_only(&file).sh(&script);
+        let _run = run.success().requested(HOST);
+        let stored = origin.root().join("up");
+        assert_eq!(digest(&stored), sum, "{version}");
+        fs::remove_file(stored).expect("it is stored");
     }
-    assert_eq!(origin.requests().len(), 2);
+    assert_eq!(origin.lines().len(), 2);
+}
+
+/// Fills a file in which no eight octets are like any others, and gives its digest.
+fn numbered(path: &Path) -> String {
+    let mut file = io::BufWriter::new(fs::File::create(path).expect("a file"));
+    for number in 0..OCTETS / 8 {
+        file.write_all(&number.to_be_bytes()).expect("write");
+    }
+    drop(file);
+    digest(path)
+}
+
+fn digest(path: &Path) -> String {
+    let said = Command::new("sha256sum").arg(path).output();
+    let said = String::from_utf8(said.expect("sha256sum").stdout).expect("text");
+    said.split(' ').next().expect("a digest").to_owned()
 }
 
 #[test]

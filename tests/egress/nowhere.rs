@@ -8,12 +8,12 @@ use std::{
     io::{Read as _, Write as _},
     os::unix::process::{CommandExt as _, ExitStatusExt as _},
     path::Path,
-    process::{Command, Stdio},
+    process::{Command, Output, Stdio},
     time::Duration,
 };
 
 use gig_tests::lab::{
-    Finished, Lab, Live, Subject, fixture, http_origin::greet, network::text, place::User,
+    Finished, Lab, Live, Subject, fixture, http_origin::greet, network::text, place::User, skipped,
 };
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -195,6 +195,9 @@ fn what_stands_between_has_not_gigs_environment() {
     let _run = ended(run);
 }
 
+/// What the kernel says of who may look into whom.
+const YAMA: &str = "/proc/sys/kernel/yama/ptrace_scope";
+
 #[test]
 fn nobody_but_root_can_look_into_gig() {
     let lab = Lab::new();
@@ -204,7 +207,40 @@ fn nobody_but_root_can_look_into_gig() {
     let own = run.pid();
     let found = look_into(&[own], Some(lab.user()));
     assert_eq!(found, format!("{own} refused\n"));
+    // Another program of the same user's, on the same machine, is read: it is gig that is not.
+    let user = lab.user();
+    let mut other = Command::new("setpriv")
+        .args([
+            format!("--reuid={}", user.uid),
+            format!("--regid={}", user.gid),
+        ])
+        .args(["--clear-groups", "--inh-caps=-all", "--bounding-set=-all"])
+        .args(["sleep", "600"])
+        .spawn()
+        .expect("sleep");
+    let there = || fs::read(format!("/proc/{}/comm", other.id())).expect("its name") == b"sleep\n";
+    while !there() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let found = look_into(&[other.id()], Some(user));
+    other.kill().expect("end it");
+    other.wait().expect("its end");
+    if fs::read_to_string(YAMA).is_ok_and(|scope| scope.trim() != "0") {
+        skipped(
+            "this kernel lets nobody look into what is not their child: gig is not alone in it",
+        );
+    } else {
+        assert!(found.contains(&format!("{} read ", other.id())), "{found}");
+    }
     let _run = ended(run);
+}
+
+/// Lets a process leave a core, as far as its limit goes.
+fn unlimited(pid: u32) -> Output {
+    Command::new("prlimit")
+        .args(["--pid", &pid.to_string(), "--core=unlimited:unlimited"])
+        .output()
+        .expect("prlimit")
 }
 
 #[test]
@@ -231,11 +267,27 @@ fn a_gig_that_crashes_leaves_no_core() {
     assert_eq!(line, "ready\n");
     let pid = child.id();
     // Where the machine lets anybody: the limit is one wall, that gig cannot be dumped is the other.
-    let _limit = Command::new("prlimit")
-        .args(["--pid", &pid.to_string(), "--core=unlimited:unlimited"])
-        .stderr(Stdio::null())
-        .status()
-        .expect("prlimit");
+    // Another program with this limit leaves one: it is gig that does not.
+    let mut other = Command::new("sleep")
+        .arg("600")
+        .current_dir(lab.folder("crash"))
+        .spawn()
+        .expect("sleep");
+    let lifted = unlimited(other.id());
+    let crashed = Pid::from_raw(i32::try_from(other.id()).expect("a pid")).expect("a pid");
+    kill_process(crashed, Signal::ABORT).expect("crash it");
+    let dumped = other.wait().expect("its end").core_dumped();
+    if !dumped {
+        skipped(&format!(
+            "no program that crashes here leaves a core: {lifted:?}"
+        ));
+    }
+    let lifted = unlimited(pid);
+    if !lifted.status.success() {
+        skipped(&format!(
+            "nobody here may lift the limit that gig sets itself: {lifted:?}"
+        ));
+    }
     let gig = Pid::from_raw(i32::try_from(pid).expect("a pid")).expect("a pid");
     kill_process(gig, Signal::ABORT).expect("crash it");
     let status = child.wait().expect("its end");

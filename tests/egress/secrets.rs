@@ -413,12 +413,14 @@ fn a_file_that_shows_the_value_is_told_about() {
 #[test]
 fn the_value_is_nowhere_inside() {
     let lab = Lab::new();
-    let _bound = lab.https(HOST, greet);
+    let bound = lab.https(HOST, greet);
     // Put together inside, so that the search does not find itself.
     let script = "curl -sS -m 60 -H \"X-Key: $GITHUB_TOKEN\" https://api.example.com/ >/tmp/answer\n\
          python3 - <<'END'\n\
          import glob\n\
          value = b'-'.join([b'real', b'value', b'7Qx2mZ0pLr'[:4] + b'mZ0pLr'])\n\
+         print('looked for', value[::-1].decode())\n\
+         open('/tmp/control', 'wb').write(b'..' + value + b'..')\n\
          files = glob.glob('/proc/*/environ') + glob.glob('/proc/*/cmdline') + glob.glob('/tmp/*')\n\
          files += [f for f in glob.glob('/etc/**', recursive=True)]\n\
          for name in files:\n \
@@ -428,9 +430,9 @@ fn the_value_is_nowhere_inside() {
          END\n\
          echo looked";
     let run = with_secret(&lab).sh(script);
-    assert!(run.text().contains("looked"), "{run}");
-    assert!(
-        !run.text().contains("holds the value"),
-        "the value is inside; {run}"
-    );
+    // What was looked for is the value, and it is found where it is: in the file that the search made of it.
+    let backwards: String = VALUE.chars().rev().collect();
+    let expected = format!("looked for {backwards}\nholds the value: /tmp/control\nlooked\n");
+    assert_eq!(run.clone().success().text(), expected, "{run}");
+    assert_eq!(bound.requests()[0].field("x-key"), Some(VALUE), "{run}");
 }

@@ -34,7 +34,14 @@ fn pairing(client: &str, expected: &str, origin_h2: bool) {
     ]);
     let _put = put.success().requested(HOST);
     let stored = std::fs::read(origin.root().join("uploaded")).expect("the stored file");
-    assert_eq!(stored.len(), 300_000);
+    assert_eq!(stored, vec![b'x'; 300_000]);
+    // What gig spoke to the origin, as the origin says it.
+    let lines = origin.lines();
+    let spoken: Vec<_> = lines.iter().map(|line| line.column("protocol")).collect();
+    // HTTP/2 where both have it: who speaks HTTP/1.1 is given no other version's rules where there is no need.
+    let both = origin_h2 && client == "--http2";
+    let version = if both { "HTTP/2.0" } else { "HTTP/1.1" };
+    assert_eq!(spoken, [version; 2]);
 }
 
 #[test]
@@ -43,7 +50,7 @@ fn h1_client_h1_origin() {
 }
 
 #[test]
-fn h1_client_h2_origin() {
+fn h1_client_at_an_origin_of_both_versions() {
     pairing("--http1.1", "version 1.1", true);
 }
 

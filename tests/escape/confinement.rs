@@ -6,6 +6,7 @@ mod descriptors;
 mod files;
 mod identity;
 mod interfaces;
+mod landlock;
 mod moved;
 mod neighbours;
 mod shown;

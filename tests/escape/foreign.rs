@@ -273,15 +273,24 @@ fn no_stranger_is_another_whatever_its_root_says_about_itself() {
     let ports = "ss -Hltn | awk '{print $4}' | sed 's/.*://' | sort -u | tr '\\n' ' '";
     let ports = first.sh(ports).output;
     assert!(ports.split_whitespace().count() >= 3, "{ports}");
+    let mut passed = Vec::new();
     for port in ports.split_whitespace() {
         for host in [ALLOWED, DENIED] {
-            let to = format!("--connect-to {host}:443:127.0.0.1:{port}");
-            let from = format!("--interface 127.9.9.9 {to} https://{host}/");
-            let answer = first.curl(&from);
-            let right = host == ALLOWED && answer == "200 0";
-            assert!(right || !answer.starts_with('2'), "{port} {host}: {answer}");
+            for from in ["", "--interface 127.9.9.9 "] {
+                for to in [
+                    format!("--connect-to {host}:443:127.0.0.1:{port}"),
+                    format!("-x http://127.0.0.1:{port} --noproxy ''"),
+                ] {
+                    let answer = first.curl(&format!("{from}{to} https://{host}/"));
+                    let right = host == ALLOWED && answer == "200 0";
+                    assert!(right || !answer.starts_with('2'), "{port} {host}: {answer}");
+                    passed.extend(right.then_some(from));
+                }
+            }
         }
     }
+    // One of the ports is its explicit proxy: it is served there, from each of its own addresses.
+    assert_eq!(passed, ["", "--interface 127.9.9.9 "], "{ports}");
     assert_eq!(denied.raw().wire_octets(), 0);
     // What it did is its own, and nobody else's.
     let ids: Vec<String> = (appliance.registered().iter())

@@ -108,6 +108,8 @@ fn the_authority_is_where_every_program_looks() {
     );
     let run = run.success();
     assert!(!run.text().contains("MISSING"), "{run}");
+    let trusted = run.text().matches("trusted /").count();
+    assert_eq!(trusted, 4, "three variables and the system's place: {run}");
 }
 
 #[test]

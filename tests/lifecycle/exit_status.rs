@@ -1,6 +1,10 @@
 //! `gig run` ends as its program ends; 125, 126 and 127 are gig's own.
 
+use std::{collections::BTreeSet, io::Write as _, time::Duration};
+
 use gig_tests::lab::{Finished, Lab};
+
+use super::death::{all_gone, family};
 
 fn sh(script: &str) -> Finished {
     Lab::new().gig().sh(script)
@@ -112,7 +116,14 @@ fn a_program_named_like_an_option_is_a_program() {
 #[test]
 fn the_end_of_the_program_ends_its_children() {
     let lab = Lab::new();
-    let run = lab.gig().sh("(sleep 98761 &) ; echo done");
-    let run = run.success().says("done");
-    assert!(run.elapsed.as_secs() < 200, "{run}");
+    let script = "(sleep 98761 &) ; echo up; read go; echo done";
+    let mut live = lab.gig().start(["sh", "-c", script]);
+    live.wait_for("up");
+    let (processes, _) = family(&lab, live.pid());
+    let told = format!("{processes:?}");
+    assert!(told.contains("sleep 98761"), "it is there before: {told}");
+    let mut input = live.stdin().expect("its input");
+    input.write_all(b"go\n").expect("tell it to end");
+    let _run = live.finish(Duration::from_secs(50)).success().says("done");
+    all_gone(&processes, &BTreeSet::new(), 0);
 }

@@ -24,6 +24,23 @@ pub mod subject;
 
 mod world;
 
+/// Says that a test could not be made here, and why: `tests/run` names and counts it.
+///
+/// # Panics
+/// When it cannot be written where `tests/run` reads it.
+pub fn skipped(why: &str) {
+    use std::io::Write as _;
+
+    let name = std::thread::current().name().unwrap_or("a test").to_owned();
+    println!("skipped: {name}: {why}");
+    if let Some(file) = std::env::var_os("GIG_TEST_SKIPPED") {
+        let file = std::fs::OpenOptions::new().append(true).open(&file);
+        let line = format!("{name}: {why}\n");
+        let written = file.and_then(|mut file| file.write_all(line.as_bytes()));
+        written.expect("say that it was skipped");
+    }
+}
+
 pub use audit_log::AuditLog;
 pub use output::Finished;
 pub use subject::{Live, Subject, Way};

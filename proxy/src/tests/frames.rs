@@ -17,6 +17,8 @@ use super::lab::{
     origin::Origin,
 };
 
+mod trailers;
+
 const PUSH_PROMISE: u8 = 5;
 const PING: u8 = 6;
 const GOAWAY: u8 = 7;
@@ -371,90 +373,6 @@ async fn a_request_that_goes_wrong_is_never_whole_at_the_origin() {
             assert_ne!(record.entry.status, Some(200), "{what}: {record:#?}");
         }
         assert!(whole.is_empty(), "{what}: {whole:?}");
-    }
-}
-
-#[tokio::test]
-async fn pseudo_fields_of_trailers_go_nowhere() {
-    let trailers = [
-        field(b":path", b"/other"),
-        field(b"x-http-method-override", b"other"),
-        field(b"x-end", b"1"),
-    ]
-    .concat();
-    let octets = [
-        post(0, &[]),
-        frame(DATA, 0, 1, b"half"),
-        frame(HEADERS, END_HEADERS | END_STREAM, 1, &trailers),
-    ];
-    let (_lab, whole) = sent(octets.concat()).await;
-    for (body, trailers) in whole {
-        assert!(body == "half" && !trailers.contains("other"), "{trailers}");
-    }
-}
-
-#[tokio::test]
-async fn overrides_in_trailers_reach_no_origin() {
-    let trailers = [
-        field(b"x-http-method-override", b"other"),
-        field(b"x.original_url", b"/other"),
-        field(b"authorization", b"other"),
-        field(b"x-forwarded-for", b"other"),
-        field(b"x-end", b"1"),
-    ];
-    let octets = [
-        post(
-            0,
-            &[("trailer", "x-end, x-http-method-override, x.original_url")],
-        ),
-        frame(DATA, 0, 1, b"half"),
-        frame(HEADERS, END_HEADERS | END_STREAM, 1, &trailers.concat()),
-    ];
-    let (_lab, whole) = sent(octets.concat()).await;
-    assert!(!whole.is_empty());
-    for (body, trailers) in whole {
-        assert_eq!(body, "half");
-        assert!(
-            trailers.contains("x-end") && !trailers.contains("other"),
-            "{trailers}"
-        );
-    }
-}
-
-#[tokio::test]
-async fn pseudo_fields_of_an_answers_trailers_go_nowhere() {
-    let trailers = [
-        field(b":status", b"299"),
-        field(b":path", b"/other"),
-        field(b"x-end", b"last"),
-    ];
-    let octets = [
-        head(END_HEADERS, &[(":status", "200"), ("trailer", "x-end")]),
-        frame(DATA, 0, 1, b"half"),
-        frame(HEADERS, END_HEADERS | END_STREAM, 1, &trailers.concat()),
-    ];
-    for alpn in ["h2", "http/1.1"] {
-        let origin = answering(octets.concat()).await;
-        let lab = Arrangement::new(ALLOW_API)
-            .origin("api.test:443", &origin)
-            .lab();
-        let mut client = lab.https("api.test", alpn).await;
-        let request = Request::get("https://api.test/")
-            .header("host", "api.test")
-            .header("te", "trailers");
-        // Refused as a whole, or passed without them.
-        let Ok(answer) = client.start(request.body(empty()).unwrap()).await else {
-            continue;
-        };
-        assert_ne!(answer.status(), 299, "{alpn}");
-        if let Ok(whole) = answer.into_body().collect().await {
-            let trailers = whole.trailers().cloned().unwrap_or_default();
-            let named: Vec<&str> = trailers.keys().map(http::HeaderName::as_str).collect();
-            assert!(
-                named.is_empty() || named == ["x-end"],
-                "{alpn}: {trailers:?}"
-            );
-        }
     }
 }
 

@@ -31,6 +31,7 @@ mod rehearsal;
 mod renewal;
 mod revoked;
 mod socket;
+mod streamed;
 mod told;
 mod unnamed;
 mod unrecorded;
@@ -66,6 +67,10 @@ impl World {
 
     async fn speaking(host: &'static str, value: &str, alpn: &'static str) -> Self {
         let origin = Origin::https(host, &[alpn], echo).await;
+        Self::before(origin, host, value)
+    }
+
+    fn before(origin: Origin, host: &str, value: &str) -> Self {
         let keeper = Keeper::with(&[("TOKEN", value)]);
         let at = format!("{host}:443");
         let lab = Arrangement::new(POLICY)

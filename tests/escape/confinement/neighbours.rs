@@ -2,6 +2,7 @@
 
 use std::{fs, time::Duration};
 
+use gig_audit::{Entry, Event, VerdictWord};
 use gig_policy::DenyReason;
 use gig_tests::lab::{Lab, denial::Refusal, http_origin::greet, network::text};
 
@@ -60,7 +61,7 @@ fn source_addresses_cannot_be_borrowed() {
 fn two_runs_at_once_are_told_apart() {
     let lab = Lab::new();
     let origin = lab.https("one.example.com", greet);
-    let _other = lab.https("two.example.com", greet);
+    let other = lab.https("two.example.com", greet);
     let mut first = lab.gig().allow("one.example.com").start([
         "sh",
         "-c",
@@ -72,11 +73,23 @@ fn two_runs_at_once_are_told_apart() {
         "curl -sS -m 60 https://two.example.com/; curl -sS -m 60 https://one.example.com/; true",
     );
     let first = first.finish(Duration::from_secs(60));
-    assert_eq!(origin.requests().len(), 1, "{first} {second}");
-    assert!(
-        first.audit.refused_anything() && second.audit.refused_anything(),
-        "{first} {second}"
-    );
+    for origin in [&origin, &other] {
+        assert_eq!(origin.requests().len(), 1, "{first} {second}");
+    }
+    // Each record has its own host as the one that was let through, and the other one's as the one that was not.
+    let hosts = ["one.example.com", "two.example.com"];
+    for (run, own, theirs) in [(&first, hosts[0], hosts[1]), (&second, hosts[1], hosts[0])] {
+        assert!(run.audit.allowed(Event::Request, own), "{own}: {run}");
+        let allowed = |entry: &Entry| entry.verdict == Some(VerdictWord::Allow);
+        let mut records = run.audit.records().iter().map(|record| &record.entry);
+        let of_theirs = |entry: &Entry| entry.host.as_deref() == Some(theirs);
+        assert!(
+            !records.any(|entry| of_theirs(entry) && allowed(entry)),
+            "{theirs}: {run}"
+        );
+        let mut refused = run.audit.denials(DenyReason::HostNotAllowed);
+        assert!(refused.any(of_theirs), "{theirs}: {run}");
+    }
 }
 
 /// Of one user, at the same time: what one keeps in its private places and in a folder that it was given is

@@ -1,6 +1,11 @@
 //! What the host shows a second time: by a mount of its own, by another name, by a pipe with one.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
 
 use gig_tests::lab::{
     Lab,
@@ -52,7 +57,10 @@ fn the_record_is_out_of_reach_whatever_mount_leads_to_it() {
         .gig()
         .option(["--rw", &bind])
         .recording_to(&folder.join("audit"))
-        .sh(": > /shown/audit; echo FORGED > /shown/audit; rm -f /shown/audit; true");
+        .sh("echo WRITABLE > /shown/other && cat /shown/other; \
+             : > /shown/audit; echo FORGED > /shown/audit; rm -f /shown/audit; true");
+    // What stands beside it is the program's to write: it is the record that is not.
+    let run = run.says("WRITABLE");
     let begun = run.audit.of(gig_audit::Event::SandboxStart).count();
     assert_eq!(begun, 1, "{run}");
 }
@@ -65,7 +73,10 @@ fn a_pipe_with_a_name_takes_nothing_where_it_is_shown_to_be_read() {
     let (fifo, got) = (text(&folder.join("fifo")), text(&folder.join("got")));
     lab.network.run(
         Side::Host,
-        &format!("mkfifo -m 666 {fifo} && (timeout 20 cat {fifo} >{got} 2>/dev/null </dev/null &)"),
+        &format!(
+            "mkfifo -m 666 {fifo} && \
+             (timeout 100 sh -c 'while :; do cat {fifo}; done' >{got} 2>/dev/null </dev/null &)"
+        ),
     );
     let bind = format!("{}:/shown", text(&folder));
     let run = lab
@@ -73,11 +84,19 @@ fn a_pipe_with_a_name_takes_nothing_where_it_is_shown_to_be_read() {
         .option(["--ro", &bind])
         .sh("timeout 2 sh -c 'echo leaked >/shown/fifo'; echo tried");
     let _all = run.says("tried");
-    assert!(
-        !fs::read_to_string(&got)
-            .unwrap_or_default()
-            .contains("leaked")
-    );
+    // Whoever reads it is there, and takes what the host writes.
+    let write = format!("timeout 20 sh -c 'echo by the host >{fifo}'");
+    lab.network.run(Side::Host, &write);
+    let begun = Instant::now();
+    loop {
+        let taken = fs::read_to_string(&got).expect("what was taken");
+        assert!(!taken.contains("leaked"), "{taken}");
+        if taken.contains("by the host") {
+            break;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "{taken}");
+        thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// A chroot's /proc, the host's /dev/shm by another name: known by what they are, and covered, or refused where they

@@ -18,7 +18,7 @@ fn udp_is_refused_at_once() {
     let run = lab.gig().allow("api.example.com").wire(script);
     Refusal::new(DenyReason::UnsupportedProtocol)
         .of("11.0.1.1")
-        .repeatedly()
+        .times(1)
         .client_says("refused: ConnectionRefusedError")
         .client_says("soon")
         .nothing_leaves()
@@ -35,7 +35,7 @@ fn udp_to_an_allowed_host_is_refused_too() {
     let run = lab.gig().allow("api.example.com").wire(script);
     Refusal::new(DenyReason::UnsupportedProtocol)
         .of("api.example.com")
-        .repeatedly()
+        .times(1)
         .client_says("refused: ConnectionRefusedError")
         .nothing_leaves()
         .check(&run);
@@ -52,7 +52,7 @@ fn unconnected_datagrams_go_nowhere() {
     let run = lab.gig().wire(script);
     Refusal::new(DenyReason::UnsupportedProtocol)
         .of("11.0.1.9")
-        .repeatedly()
+        .times(6)
         .client_sees_nothing_because(UNCONNECTED)
         .nothing_leaves()
         .check(&run);
@@ -70,7 +70,7 @@ fn broadcast_and_multicast_go_nowhere() {
     let run = lab.gig().wire(script);
     Refusal::new(DenyReason::UnsupportedProtocol)
         .of("224.0.0.251")
-        .repeatedly()
+        .times(1)
         .client_sees_nothing_because(UNCONNECTED)
         .nothing_leaves()
         .check(&run);

@@ -66,7 +66,7 @@ fn the_proxy_does_not_lead_back_into_gig() {
     let answers = |run: &Finished| run.text().matches(" 403 ").count();
     Refusal::new(DenyReason::IpNotAllowed)
         .or(DenyReason::NeverOpenable)
-        .repeatedly()
+        .times(6)
         .client(|run| answers(run) == 6)
         .unseen_by(&own)
         .nothing_leaves()
@@ -90,7 +90,7 @@ fn userinfo_does_not_hide_the_host() {
     Refusal::new(DenyReason::MalformedRequest)
         .or(DenyReason::HostNotAllowed)
         .or(DenyReason::NamesDisagree)
-        .repeatedly()
+        .times(5)
         .client(|run| run.text().lines().count() == 5 && run.text().lines().all(refused))
         .unseen_by(&origin)
         .nothing_leaves()

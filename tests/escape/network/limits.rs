@@ -42,7 +42,7 @@ fn connections_over_the_limit_are_refused() {
         \x20except OSError as e: print('refused', e)";
     let run = lab.gig().policy(&policy("connections: 3")).wire(script);
     Refusal::new(DenyReason::ConnectionLimit)
-        .repeatedly()
+        .times(3)
         .client(|run| run.text().matches("refused").count() == 3)
         .origin_never_sees("a fourth connection", || origin.requests().len() > 3)
         .check(&run);
@@ -61,7 +61,7 @@ fn sixty_four_connections_are_the_limit_when_nothing_is_said() {
         print('served', served)";
     let run = lab.gig().allow(HOST).wire(script);
     Refusal::new(DenyReason::ConnectionLimit)
-        .repeatedly()
+        .times(6)
         .client_says("served 64\n")
         // What is idle for long makes room for others.
         .origin_never_sees("a 65th connection", || {
@@ -112,7 +112,7 @@ fn uploads_over_the_hours_allowance_are_refused() {
     let run = lab.gig().policy(&policy("upload_per_hour: 1MB")).sh(script);
     Refusal::new(DenyReason::UploadLimit)
         .of(HOST)
-        .repeatedly()
+        .times(3)
         .client_says("429")
         .origin_never_sees("more than the allowance", || {
             origin.raw().wire_octets() > 1_500_000

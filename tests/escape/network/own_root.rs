@@ -53,9 +53,7 @@ const WAYS: [(&str, usize); 2] = [
 
 #[test]
 fn its_own_root_changes_nothing_of_its_network() {
-    let refusal = Refusal::new(DenyReason::HostNotAllowed)
-        .of(DENIED)
-        .repeatedly();
+    let refusal = Refusal::new(DenyReason::HostNotAllowed).of(DENIED).times(4);
     // The kernel's answer to each, because the network is not its user namespace's; a setting belongs to nobody there.
     let words = [WAYS[0], WAYS[1], ("PermissionError", 21)];
     tries("changes", refusal, &words);
@@ -63,9 +61,7 @@ fn its_own_root_changes_nothing_of_its_network() {
 
 #[test]
 fn its_own_root_has_sockets_of_programs_only() {
-    let refusal = Refusal::new(DenyReason::HostNotAllowed)
-        .of(DENIED)
-        .repeatedly();
+    let refusal = Refusal::new(DenyReason::HostNotAllowed).of(DENIED).times(4);
     tries(
         "sockets",
         refusal,

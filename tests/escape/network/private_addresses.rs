@@ -225,7 +225,7 @@ fn an_answer_that_turns_private_is_refused_at_the_second_connection() {
     let expected = "b'hi'\n".to_owned() + &"HTTP Error 403: Forbidden\n".repeat(2);
     Refusal::new(DenyReason::PrivateAddress)
         .of(NAME)
-        .repeatedly()
+        .times(2)
         .client(|run| run.text() == expected)
         .unseen_by(&own)
         .check(&run);
@@ -323,7 +323,7 @@ fn no_spelling_of_the_loopback_passes_the_explicit_proxy() {
     Refusal::new(DenyReason::IpNotAllowed)
         .or(DenyReason::HostNotAllowed)
         .or(DenyReason::MalformedRequest)
-        .repeatedly()
+        .times(2 * SPELLINGS.len())
         .client(|run| {
             run.text().lines().count() == 2 * SPELLINGS.len() && run.text().lines().all(refused)
         })

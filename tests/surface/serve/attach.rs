@@ -288,7 +288,8 @@ fn an_appliance_elsewhere_is_reached_with_a_token_and_says_why_it_refuses() {
 fn another_site_attaches_to_nothing_with_a_persons_session() {
     let appliance = Appliance::start();
     let cookie = appliance.first_admin();
-    appliance.register("echo", &[], &["/bin/cat"]);
+    // It ends at once, and with it whoever is attached.
+    appliance.register("echo", &[], &["/bin/true"]);
     let ask = |origin: Option<&str>| {
         let mut ask = Ask::new("GET", "/api/v1/servers/echo/attach")
             .cookie(&cookie)
@@ -304,6 +305,8 @@ fn another_site_attaches_to_nothing_with_a_persons_session() {
     assert_eq!(ask(Some("https://evil.example")), 403);
     assert_eq!(ask(None), 403);
     assert!(appliance.sandboxes().is_empty());
+    // The appliance's own pages do.
+    assert_eq!(ask(Some(&format!("http://{}", appliance.address))), 101);
 }
 
 #[test]

@@ -97,6 +97,8 @@ fn a_backup_that_was_made_while_it_served_brings_everything_back_but_sessions() 
     let holds = |what: &[u8]| octets.windows(what.len()).any(|part| part == what);
     let key = fs::read_to_string(appliance.path("master.key")).expect("the master key");
     assert!(!holds(VALUE.as_bytes()) && !holds(key.trim().as_bytes()));
+    // Nothing of it is packed away from this search: a secret's name and a server's script are found.
+    assert!(holds(b"TOKEN") && holds(ASKER.as_bytes()));
     // What happens later is in none.
     let removed = appliance.gig(&["server", "rm", "asker"], "");
     assert_eq!(removed.status, 0, "{removed:?}");

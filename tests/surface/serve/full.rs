@@ -13,6 +13,7 @@ use std::{
     time::Duration,
 };
 
+use gig_tests::lab::skipped;
 use serde_json::json;
 
 use super::{Appliance, Ask, PASSWORD, two_clicks::origin};
@@ -148,7 +149,9 @@ const FIRST: &str = "no run before it is known here";
 
 #[test]
 fn what_was_refused_before_a_kill_is_told_when_it_serves_again() {
-    let Some(disk) = Disk::mount() else { return };
+    let Some(disk) = Disk::mount() else {
+        return skipped("who may mount no disk, or keeps nothing on one, fills none");
+    };
     let (mut appliance, token, _seen) = asking(&disk);
     assert_eq!(appliance.untold(), 0);
     disk.fill();
@@ -166,7 +169,9 @@ fn what_was_refused_before_a_kill_is_told_when_it_serves_again() {
 
 #[test]
 fn it_starts_on_a_full_disk_and_lets_nothing_out() {
-    let Some(disk) = Disk::mount() else { return };
+    let Some(disk) = Disk::mount() else {
+        return skipped("who may mount no disk, or keeps nothing on one, fills none");
+    };
     let (mut appliance, token, seen) = asking(&disk);
     disk.fill();
     appliance.until("what is refused is noted", |one| one.untold() > 0);
@@ -193,7 +198,9 @@ fn it_starts_on_a_full_disk_and_lets_nothing_out() {
 
 #[test]
 fn a_full_disk_is_told_before_anybody_is_refused_and_nobody_new_signs_in() {
-    let Some(disk) = Disk::mount() else { return };
+    let Some(disk) = Disk::mount() else {
+        return skipped("who may mount no disk, or keeps nothing on one, fills none");
+    };
     let folder = tempfile::tempdir_in(disk.0.path()).expect("a folder");
     let appliance = Appliance::start_in(folder, &[]);
     let cookie = appliance.first_admin();
@@ -247,7 +254,9 @@ fn a_full_disk_is_told_before_anybody_is_refused_and_nobody_new_signs_in() {
 
 #[test]
 fn a_full_disk_and_one_that_is_held_let_nothing_out_and_the_gap_is_told() {
-    let Some(disk) = Disk::mount() else { return };
+    let Some(disk) = Disk::mount() else {
+        return skipped("who may mount no disk, or keeps nothing on one, fills none");
+    };
     let (appliance, token, seen) = asking(&disk);
     let count = || seen.load(Ordering::SeqCst);
 

@@ -1,9 +1,11 @@
 //! Several appliances on one PostgreSQL: what is changed on one is in force on the others, whoever dies.
 
+use std::{sync::atomic::Ordering, thread, time::Duration};
+
 use gig_tests::lab::postgres::Postgres;
 use serde_json::{Value, json};
 
-use super::{Appliance, Ask, PASSWORD};
+use super::{Appliance, Ask, PASSWORD, two_clicks::origin};
 
 /// A node on `server`, with a data directory of its own.
 pub(super) fn node(server: &Postgres) -> Appliance {
@@ -36,6 +38,21 @@ impl Appliance {
 
 const NOTHING: &str = "version: 1\negress: []\n";
 const WANTED: &str = "version: 1\negress:\n  - host: wanted.test\n";
+/// A port of this machine, opened on purpose.
+fn local(port: u16) -> String {
+    format!(
+        "version: 1\negress:\n  - {{ip: 127.0.0.1, ports: [{port}], protocol: http, allow_private: [127.0.0.1/32]}}\n"
+    )
+}
+
+/// Asks there until it is ended.
+fn asking(port: u16) -> String {
+    format!(
+        "export NO_PROXY= no_proxy=; while :; do curl -s -m 20 -o /dev/null -x \"$HTTPS_PROXY\" \
+         http://127.0.0.1:{port}/x; sleep 0.1; done"
+    )
+}
+
 /// Asks until it is ended.
 const ASKER: &str =
     "echo it began; while :; do curl -s -m 20 -o /dev/null http://wanted.test/; sleep 0.1; done";
@@ -102,11 +119,14 @@ fn without_its_database_a_node_allows_nothing_and_goes_on_when_it_is_back() {
     let mut server = Postgres::start();
     let node = node(&server);
     let token = node.token("admin");
-    node.policy(&token, WANTED);
-    node.server("asker", ASKER);
+    // What really goes out is counted where it arrives.
+    let (port, seen) = origin();
+    node.policy(&token, &local(port));
+    node.server("asker", &asking(port));
     let sandbox = node.run("asker");
-    let about = ["--sandbox", &sandbox, "--host", "wanted.test", "--verdict"];
+    let about = ["--sandbox", &sandbox, "--host", "127.0.0.1", "--verdict"];
     node.until_decided("it is allowed", &[&about[..], &["allow"]].concat());
+    node.until("it arrives", |_| seen.load(Ordering::SeqCst) > 3);
     server.crash();
     // Nothing can be recorded, so that nothing is let out, and it says so.
     node.until("it is not ready", |node| {
@@ -118,6 +138,10 @@ fn without_its_database_a_node_allows_nothing_and_goes_on_when_it_is_back() {
         node.said()
             .contains("the record cannot be written: egress is refused")
     });
+    // It asks on, ten times a second.
+    let arrived = seen.load(Ordering::SeqCst);
+    thread::sleep(Duration::from_secs(1));
+    assert_eq!(seen.load(Ordering::SeqCst), arrived, "nothing is let out");
     assert_eq!(Ask::new("GET", "/healthz").send(&node).status, 200);
     let asked = Ask::new("GET", "/api/v1/policies").token(&token);
     let answer = asked.send(&node);
@@ -138,6 +162,9 @@ fn without_its_database_a_node_allows_nothing_and_goes_on_when_it_is_back() {
     };
     let before = newest();
     node.until("it is allowed again", |_| newest() > before);
+    node.until("it arrives again", |_| {
+        seen.load(Ordering::SeqCst) > arrived
+    });
     // What was refused meanwhile is told, and the chain holds.
     let gaps = node.decided(&["--event", "audit.gap"]);
     let told = gaps.last().expect("a gap")["findings"].to_string();

@@ -2,11 +2,13 @@
 //! console out of reach of all of them.
 
 use std::{
+    fs,
     io::{BufRead as _, BufReader, Write as _},
     net::TcpListener,
     thread,
 };
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use super::{Appliance, Ask};
@@ -239,6 +241,34 @@ fn sandboxes_end_with_the_appliance_and_others_run_side_by_side() {
     assert_eq!(failed.status, 125, "{failed:?}");
     assert!(failed.errors.contains("/no/such/program"), "{failed:?}");
     assert_eq!(Ask::new("GET", "/healthz").send(&appliance).status, 200);
+    end_with_it(appliance);
+}
+
+/// Programs on this machine that were started with exactly these words.
+fn running(words: &[&str]) -> usize {
+    let wanted = words.join("\0") + "\0";
+    let entries = fs::read_dir("/proc").expect("/proc").flatten();
+    let started = entries.map(|entry| fs::read(entry.path().join("cmdline")));
+    started
+        .flatten()
+        .filter(|own| own == wanted.as_bytes())
+        .count()
+}
+
+/// Two sandboxes of one server run, and are gone when the appliance has ended.
+fn end_with_it(mut appliance: Appliance) {
+    let long = format!("1000000{}", std::process::id());
+    appliance.server("stayer", &format!("exec sleep {long}"));
+    for who in ["ana", "ben"] {
+        let started = appliance.gig(&["server", "start", "stayer", "--for", who], "");
+        assert_eq!(started.status, 0, "{started:?}");
+    }
+    let programs = || running(&["sleep", &long]);
+    appliance.until("both run", |_| programs() == 2);
+    let pid = i32::try_from(appliance.child.id()).expect("a pid");
+    kill_process(Pid::from_raw(pid).expect("a pid"), Signal::TERM).expect("signal it");
+    let ended = appliance.child.wait().expect("its end");
+    assert_eq!(programs(), 0, "{ended:?} {}", appliance.said());
 }
 
 #[test]

@@ -80,6 +80,7 @@ fn what_ends_as_lost_is_not_told_as_running_meanwhile() {
     let mut teller = teller(&lab);
     let told = lab.control.run("docs", "p");
     teller.round();
+    assert_eq!(running(&lab), [told.id.to_string()]);
     teller.end_lost();
     lab.control.put_back(told);
     teller.round();
