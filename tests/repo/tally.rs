@@ -161,6 +161,17 @@ fn so_many_failures_that_it_is_no_chance_get_no_second_try() {
 }
 
 #[test]
+fn tests_that_say_that_they_were_skipped_are_counted() {
+    let run = tally(
+        "suite good fine\nprintf 'a::one: no disk\\nb::two: no kernel\\n' >said\nskips lab said\nskips lab none",
+    );
+    expect(&run, "2 passed, 0 failed, 2 skipped", &[], &[]);
+    let said = String::from_utf8_lossy(&run.stdout).into_owned();
+    let end = "== skipped\nlab: a::one: no disk\nlab: b::two: no kernel\n";
+    assert!(said.contains(end), "{said}");
+}
+
+#[test]
 fn what_is_skipped_is_named_and_counted() {
     let run = tally("suite good; skip 'lab: no kernel here'");
     let said = String::from_utf8_lossy(&run.stdout).into_owned();

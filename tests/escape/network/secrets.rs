@@ -225,8 +225,11 @@ fn a_handshake_of_a_websocket_carries_no_token_elsewhere() {
 fn what_another_sandbox_holds_stands_for_nothing() {
     let lab = Lab::new();
     let bound = lab.https(BOUND, greet);
-    let first = subject(&lab).sh("echo $GITHUB_TOKEN");
-    let theirs = first.text().trim().to_owned();
+    // It stands for the value in the sandbox that holds it.
+    let own =
+        "echo $GITHUB_TOKEN; curl -sS -m 60 -H \"X-Key: $GITHUB_TOKEN\" https://api.example.com/";
+    let first = subject(&lab).sh(own);
+    let theirs = first.text().lines().next().unwrap_or_default().to_owned();
     let header = format!("X-Key: {theirs}");
     let run = subject(&lab).run([
         "curl",
@@ -237,13 +240,12 @@ fn what_another_sandbox_holds_stands_for_nothing() {
         &header,
         "https://api.example.com/",
     ]);
-    let values = bound.requests();
-    let swapped = values
-        .iter()
-        .any(|request| request.field("x-key") == Some(VALUE));
-    assert!(
-        !swapped,
+    let seen = bound.requests();
+    let keys: Vec<_> = seen.iter().map(|one| one.field("x-key")).collect();
+    assert_ne!(
+        keys.last(),
+        Some(&Some(VALUE)),
         "ESCAPED: another sandbox's sentinel was swapped; {run}"
     );
-    assert_eq!(values.len(), 1, "{run}");
+    assert_eq!(keys, [Some(VALUE), Some(&theirs)], "{run}");
 }

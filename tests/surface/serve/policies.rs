@@ -279,6 +279,45 @@ fn what_was_acknowledged_is_there_after_kill_9() {
     assert_eq!(verified.status, 0, "{verified:?}");
 }
 
+/// What it prints, and the hosts and paths that it asks for.
+fn what_a_sandbox_says_is_harmless(appliance: &Appliance, cookie: &str, token: &str) {
+    let script = "printf 'log <script>alert(2)</script>\\342\\200\\256<img src=x>\\n'; \
+        for at in 'http://evil.example/<script>alert(3)</script><img>' 'http://<script>.evil.example/'; do \
+        curl -s -g -m 20 -o /dev/null --path-as-is -x \"$HTTP_PROXY\" \"$at\"; \
+        curl -s -g -m 20 -o /dev/null --request-target \"$at\" -x \"$HTTP_PROXY\" http://evil.example/; done";
+    appliance.server("talker", script);
+    let sandbox = appliance.run("talker");
+    appliance.until("it has said all", |one| one.ended(&sandbox).is_some());
+    let about = format!("sandbox={sandbox}&verdict=deny");
+    let denied = appliance.records(token, &about);
+    assert!(!denied.is_empty(), "it is told what it may not");
+    let hostile = |one: &&Value| one.to_string().contains("script");
+    assert!(denied.iter().any(|one| hostile(&one)), "{denied:?}");
+    let ids = denied.iter().map(|one| one["id"].as_str().expect("an id"));
+    let mut pages: Vec<String> = ids.map(|id| format!("/audit/{id}")).collect();
+    pages.push(format!("/audit?sandbox={sandbox}"));
+    pages.push(format!("/sandboxes/{sandbox}"));
+    pages.push("/servers/talker/log".to_owned());
+    pages.push("/servers/talker".to_owned());
+    pages.push("/".to_owned());
+    let mut told = String::new();
+    for path in pages {
+        let page = Ask::new("GET", &path).cookie(cookie).send(appliance);
+        assert!([200, 303].contains(&page.status), "{path}: {page:?}");
+        for harm in ["<script>", "<img", "\u{202e}"] {
+            assert!(
+                !page.body.contains(harm),
+                "{path} has {harm}: {}",
+                page.body
+            );
+        }
+        told += &page.body;
+    }
+    for shown in ["alert(2)", "⟨U+202E⟩", "evil.example"] {
+        assert!(told.contains(shown), "{shown} is on no page");
+    }
+}
+
 #[test]
 fn hostile_text_is_shown_and_never_obeyed() {
     let appliance = Appliance::start();
@@ -322,6 +361,7 @@ fn hostile_text_is_shown_and_never_obeyed() {
             );
         }
     }
+    what_a_sandbox_says_is_harmless(&appliance, &cookie, &token);
     let shown = Ask::new("GET", "/policies")
         .cookie(&cookie)
         .send(&appliance)
