@@ -41,12 +41,9 @@ pub(crate) fn attach(
     program: Pid,
 ) -> Result<(), StartSandboxError> {
     if let Some(terminal) = terminal {
+        // Root without CAP_CHOWN keeps it: then the program opens it by /dev/tty alone.
         let ids = ProgramIds::of(program);
-        let given = ids.and_then(|ids| streams::give(&terminal, ids.uid));
-        given.map_err(|source| StartSandboxError::Resource {
-            what: "the program's terminal",
-            source,
-        })?;
+        let _given = ids.and_then(|ids| streams::give(&terminal, ids.uid));
     }
     let Some(first) = binds.first() else {
         return Ok(());
@@ -130,8 +127,9 @@ fn attach_here(binds: &[VettedBind], program: Pid) -> Result<(), StartSandboxErr
     enter(program).map_err(|error| failed(Path::new("/"), error))?;
     let mut closed = Vec::new();
     for mount in detached {
-        let hidden = closed.iter().any(|closed| mount.dest.starts_with(closed));
-        if !hidden {
+        let is_closed = closed.iter().any(|closed| mount.dest.starts_with(closed));
+        // What is to be shown in there has no place, and is refused as that.
+        if !is_closed || mount.hides_below.is_none() {
             closed.extend(place(&mount)?);
         }
     }
@@ -280,8 +278,7 @@ fn place(mount: &Detached) -> Result<Option<PathBuf>, StartSandboxError> {
         && let Some(top) = &mount.hides_below
     {
         let above = mount.dest.ancestors().skip(1);
-        let inside = above.take_while(|dest| dest.starts_with(top) && *dest != top);
-        for dest in inside {
+        for dest in above.take_while(|dest| dest.starts_with(top)) {
             if let Ok(target) = find(dest) {
                 let tree = empty_directory().map_err(|error| failed(&mount.source, error))?;
                 return move_to(mount, &tree, &target).map(|()| Some(dest.to_owned()));

@@ -49,8 +49,8 @@ pub struct Design {
     pub(crate) terminal: Option<OwnedFd>,
     /// Covers that may come away.
     pub(crate) watch: Option<Watch>,
-    /// What of a project is covered.
-    pub(crate) covered: Vec<PathBuf>,
+    /// What of a project is covered, and where inside.
+    pub(crate) covered: Vec<(PathBuf, PathBuf)>,
     /// A root that the hub is to have built.
     pub(crate) tree: Option<Arc<Tree>>,
     pub(crate) ids: HostIds,
@@ -95,9 +95,9 @@ impl Design {
     }
 
     /// Paths of the host that lie in what is shown, are no home's, and are covered because programs keep credentials in
-    /// such places.
+    /// such places; and where each would be inside.
     #[must_use]
-    pub fn covered(&self) -> &[PathBuf] {
+    pub fn covered(&self) -> &[(PathBuf, PathBuf)] {
         &self.covered
     }
 

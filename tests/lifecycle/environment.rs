@@ -322,10 +322,9 @@ fn a_program_that_is_named_by_a_path_and_not_shown_is_told_with_what_shows_it() 
     let lab = Lab::new();
     let tool = lab.file("tool", "#!/bin/sh\necho it runs\n");
     fs::set_permissions(&tool, fs::Permissions::from_mode(0o755)).expect("make it a program");
-    let folder = tool.parent().expect("its folder");
-    let cure = format!("--ro {}", text(folder));
+    let cure = format!("--ro '{}'", text(&tool));
     let _run = lab.gig().run([text(&tool)]).exits(127).complains(&cure);
-    let run = lab.gig().option(["--ro", &text(folder)]);
+    let run = lab.gig().option(["--ro", &text(&tool)]);
     let _run = run.run([text(&tool)]).success().says("it runs");
 }
 

@@ -160,8 +160,11 @@ impl Relay {
         let thread = std::thread::Builder::new()
             .name("relay".to_owned())
             .spawn(move || {
+                let is_over = || told.try_recv() != Err(mpsc::TryRecvError::Empty);
                 while told.recv_timeout(LOOK) == Err(mpsc::RecvTimeoutError::Timeout) {
-                    round(&app);
+                    if !round(&app, is_over) {
+                        break;
+                    }
                 }
             })?;
         let thread = Some(thread);
@@ -181,16 +184,20 @@ impl Drop for Relay {
     }
 }
 
-/// Answers all that was asked; what cannot be read now is read at the next look, if somebody still waits for it.
-fn round(app: &Arc<App>) {
+/// Answers what was asked, until it is over; what cannot be read or answered now is at the next look, if somebody still
+/// waits for it. Whether it goes on.
+fn round(app: &Arc<App>, is_over: impl Fn() -> bool) -> bool {
     let questions = match app.store.questions_for(&app.node) {
         Ok(questions) => questions,
         Err(error) => {
             tracing::debug!(%error, "what other nodes ask cannot be read now");
-            return;
+            return true;
         }
     };
     for question in questions {
+        if is_over() {
+            return false;
+        }
         let reply = reply(app, &question.text);
         let Ok(text) = serde_json::to_string(&reply) else {
             tracing::error!("an answer to another node cannot be written");
@@ -198,8 +205,10 @@ fn round(app: &Arc<App>) {
         };
         if let Err(error) = app.store.answer_question(&question.id, &text) {
             tracing::debug!(%error, "another node is not answered");
+            return true;
         }
     }
+    true
 }
 
 fn reply(app: &Arc<App>, question: &str) -> Reply {

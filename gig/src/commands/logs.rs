@@ -119,6 +119,7 @@ fn search(args: &LogsArgs, place: &Place) -> anyhow::Result<ExitStatus> {
     let mut unread = Vec::new();
     for log in &mut others {
         if let Err(error) = log.read(&asked, &mut telling) {
+            log.silent = true;
             unread.push(format!("{}: {error:#}", printable(&log.node)));
         }
     }
@@ -127,6 +128,7 @@ fn search(args: &LogsArgs, place: &Place) -> anyhow::Result<ExitStatus> {
     }
     if args.output.json {
         let nodes = std::iter::once(&own).chain(&others);
+        let nodes = nodes.filter(|log| !log.silent);
         let nodes: Vec<_> = nodes.map(|log| &log.node).collect();
         let document = json!({"server": place.server, "lines": telling.all, "nodes": nodes});
         output::print(true, &document, "")?;
@@ -149,7 +151,14 @@ fn follow(
         own.read(asked, telling)?;
         for log in &mut *others {
             // One that does not answer now may do so at the next look, and nothing of it is lost.
-            let _read = log.read(asked, telling);
+            let read = log.read(asked, telling);
+            let silent = std::mem::replace(&mut log.silent, read.is_err());
+            if let Err(error) = read
+                && !silent
+            {
+                let node = printable(&log.node);
+                output::remark(Some(format!("what runs on {node} is not read: {error:#}")))?;
+            }
         }
     }
 }
@@ -193,13 +202,15 @@ struct Log {
     node: String,
     /// From where it is read on.
     next: String,
+    /// It did not answer last.
+    silent: bool,
 }
 
 impl Log {
     fn of(node: String) -> Self {
         Self {
             node,
-            next: String::new(),
+            ..Self::default()
         }
     }
 

@@ -50,29 +50,30 @@ pub(crate) fn hint(program: &OsStr, search: Option<&OsStr>, binds: &[Bind]) -> O
     })
 }
 
-/// Of a program in a folder of the host's, which a sandbox sees where it is shown alone.
+/// Of a program in a folder of the host's, which a sandbox sees where it is shown alone; `None` where it is there and
+/// something else is missing.
 fn named_by_path(program: &Path, binds: &[Bind]) -> Option<String> {
     let found = program
         .canonicalize()
         .ok()
         .filter(|file| is_program(file))?;
-    let folder = found.parent()?;
     let shown = binds.iter().find_map(|bind| {
         let below = found.strip_prefix(bind.source.canonicalize().ok()?).ok()?;
         Some(bind.dest.join(below))
     });
-    let (name, found) = (program.display(), found.display());
-    Some(match shown {
-        Some(inside) => format!(
-            "{name} is {found} on this host, and {} inside: run it by that path, or start in its folder (--workdir)",
+    let (name, found_at) = (program.display(), found.display());
+    match shown {
+        Some(inside) if inside == program => None,
+        Some(inside) => Some(format!(
+            "{name} is {found_at} on this host, and {} inside: run it by that path, or start in its folder (--workdir)",
             inside.display()
-        ),
-        None => format!(
-            "{name} is {found} on this host, and nothing of that folder is shown inside: show it with --ro {}, and run \
-             {found}",
-            folder.display()
-        ),
-    })
+        )),
+        None if is_shown(&found, binds) => None,
+        None => Some(format!(
+            "{name} is {found_at} on this host, which is not shown inside: show it, or the folder that it needs \
+             (--ro '{found_at}'), and run it as {found_at}"
+        )),
+    }
 }
 
 fn is_program(file: &Path) -> bool {
@@ -134,7 +135,7 @@ mod tests {
         let told = ask_path(&[]).unwrap();
         assert!(
             told.contains(&format!(
-                "show it with --ro {bin_word}, and run {bin_word}/tool"
+                "(--ro '{bin_word}/tool'), and run it as {bin_word}/tool"
             )),
             "{told}"
         );

@@ -48,29 +48,24 @@ pub(super) fn of_mounts(layers: &[LayerReport]) -> Option<String> {
 }
 
 /// Of what a project has and the program does not see.
-pub(super) fn of_covered(covered: &[PathBuf]) -> Option<String> {
-    let (first, more) = covered.split_first()?;
-    let shown: Vec<String> = more
-        .iter()
-        .take(MOST_NAMED)
-        .map(|path| path.display().to_string())
-        .collect();
-    let others = match more.len().saturating_sub(shown.len()) {
+pub(super) fn of_covered(covered: &[(PathBuf, PathBuf)]) -> Option<String> {
+    let (_, inside) = covered.first()?;
+    let named = covered.iter().take(MOST_NAMED);
+    let names: Vec<String> = named.map(|(path, _)| path.display().to_string()).collect();
+    let others = match covered.len().saturating_sub(names.len()) {
         0 => String::new(),
         count => format!(" and {count} more"),
     };
-    let names = [vec![first.display().to_string()], shown]
-        .concat()
-        .join(", ");
     Some(format!(
-        "the program does not see {names}{others}: programs keep credentials there; what needs such a file and holds \
+        "the program does not see {}{others}: programs keep credentials there; what needs such a file and holds \
          none is shown a copy of it (--ro COPY:{})",
-        first.display()
+        names.join(", "),
+        inside.display()
     ))
 }
 
 /// As many as are read.
-const MOST_NAMED: usize = 3;
+const MOST_NAMED: usize = 4;
 
 #[cfg(test)]
 mod tests {
@@ -102,16 +97,17 @@ mod tests {
             "/w/b/.npmrc",
             "/w/c/.npmrc",
         ];
-        let paths = paths.map(PathBuf::from);
+        let paths =
+            paths.map(|path| (PathBuf::from("/host").join(&path[1..]), PathBuf::from(path)));
         assert_eq!(of_covered(&[]), None);
         let told = of_covered(&paths[..1]).unwrap();
         assert!(
-            told.contains("see /w/.npmrc: ") && told.contains("--ro COPY:/w/.npmrc"),
+            told.contains("see /host/w/.npmrc: ") && told.contains("--ro COPY:/w/.npmrc"),
             "{told}"
         );
         let told = of_covered(&paths).unwrap();
         assert!(
-            told.contains("/w/.circleci, /w/a/.npmrc, /w/b/.npmrc and 1 more:"),
+            told.contains("/host/w/.circleci, /host/w/a/.npmrc, /host/w/b/.npmrc and 1 more:"),
             "{told}"
         );
     }

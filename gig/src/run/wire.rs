@@ -24,6 +24,7 @@ use super::{
 };
 use crate::{
     exit_status::ExitStatus,
+    output::printable,
     refused::{self, Refusing},
     stderr::tell,
 };
@@ -114,7 +115,8 @@ pub(crate) fn start(settings: &Settings) -> anyhow::Result<(Wired, Prepared, Sea
         .chain(&covered)
         .filter(|_| !settings.quiet)
     {
-        tell(&format!("gig: warning: {warning}\n"));
+        // Names of files are a project's own words.
+        tell(&format!("gig: warning: {}\n", printable(warning)));
     }
     let mut layers: Vec<Arc<str>> = design.layers().iter().map(described).collect();
     layers.extend(settings.image.as_ref().map(|image| image.told().into()));

@@ -205,8 +205,8 @@ struct Planned {
     roots: Vec<orders::Shown>,
     /// Covers that may come away.
     watch: Option<Watch>,
-    /// What of a project is covered.
-    covered: Vec<PathBuf>,
+    /// What of a project is covered, and where inside.
+    covered: Vec<(PathBuf, PathBuf)>,
 }
 
 fn plan_for(

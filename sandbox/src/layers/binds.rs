@@ -138,8 +138,11 @@ pub(crate) fn vet(binds: &[Bind], hidden: &Hidden) -> Result<Vec<VettedBind>, Re
 }
 
 /// Of what is shown and is nobody's home, such as a project, the places where programs keep credentials: whoever reads
-/// such a file there (git, npm) fails, though it may hold none.
-pub(crate) fn covered_in_projects(binds: &[VettedBind], hidden: &Hidden) -> Vec<PathBuf> {
+/// such a file there (git, npm) fails, though it may hold none. Where each is, and where it would be inside.
+pub(crate) fn covered_in_projects(
+    binds: &[VettedBind],
+    hidden: &Hidden,
+) -> Vec<(PathBuf, PathBuf)> {
     let homes = hidden.homes();
     let is_credential = |path: &Path| CREDENTIALS.iter().any(|name| path.ends_with(name));
     let in_a_home = |path: &Path| {
@@ -148,10 +151,10 @@ pub(crate) fn covered_in_projects(binds: &[VettedBind], hidden: &Hidden) -> Vec<
     };
     let masked = binds.iter().flat_map(|bind| {
         let masks = bind.masks.iter();
-        masks.map(|mask| bind.source.join(&mask.below))
+        masks.map(|mask| (bind.source.join(&mask.below), bind.dest.join(&mask.below)))
     });
     masked
-        .filter(|path| is_credential(path) && !in_a_home(path))
+        .filter(|(path, _)| is_credential(path) && !in_a_home(path))
         .collect()
 }
 

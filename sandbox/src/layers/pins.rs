@@ -45,7 +45,8 @@ fn split(bind: &mut VettedBind, dests: &[PathBuf]) -> Vec<VettedBind> {
         mode: bind.mode,
         directory: true,
         public: false,
-        owned_as: None,
+        // Owned inside by whoever owns the whole outside: a folder of somebody else's stays as closed as it was.
+        owned_as: Some(bind.owned_as.as_ref().unwrap_or(&bind.source).clone()),
         frame: None,
         masks: deep
             .iter()

@@ -225,23 +225,63 @@ fn a_credential_in_somebody_elses_private_folder_keeps_nothing_from_starting() {
     }
     chown(&private, Some(1001), Some(1001)).expect("give it away");
     let open = |mode| fs::set_permissions(&private, fs::Permissions::from_mode(mode));
-    open(0o700).expect("close it");
     fs::write(tree.join("notes"), "an ordinary file").expect("write a file");
     let at = text(&tree);
     let script = format!(
-        "cat {at}/notes; read line; \
+        "cat {at}/notes; touch {at}/private/made 2>/dev/null; read line; \
          cat {at}/private/.npmrc {at}/private/.ssh/key {at}/private/plain 2>&1; echo THE END"
     );
-    let run = lab.gig().option(["--ro", &at]);
-    let mut live = run.start(["sh", "-c", &script]);
-    live.wait_for("an ordinary file");
-    open(0o755).expect("open it");
-    let mut input = live.stdin().expect("its input");
-    input.write_all(b"go on\n").expect("tell it");
-    live.wait_for("THE END");
-    let said = live.output_so_far();
-    assert!(!said.contains("PRIVATE-KEY"), "{said}");
-    assert_eq!(said.matches("private/").count(), 3, "{said}");
+    for option in ["--ro", "--rw"] {
+        open(0o700).expect("close it");
+        let run = lab.gig().option([option, &at]);
+        let mut live = run.start(["sh", "-c", &script]);
+        live.wait_for("an ordinary file");
+        open(0o755).expect("open it");
+        let mut input = live.stdin().expect("its input");
+        input.write_all(b"go on\n").expect("tell it");
+        live.wait_for("THE END");
+        let said = live.output_so_far();
+        assert!(!said.contains("PRIVATE-KEY"), "{option}: {said}");
+        assert_eq!(said.matches("private/").count(), 3, "{option}: {said}");
+        assert!(!private.join("made").exists(), "{option}: written");
+    }
+}
+
+/// A program closes a folder to everybody, so that the next start cannot look into it, and the next program opens it.
+#[test]
+fn a_folder_that_a_program_closes_hides_its_credentials_still() {
+    let lab = Lab::new();
+    let home = lab.home();
+    let places = [
+        ".config/gh/hosts.yml",
+        "project/.ssh/key",
+        "project/deep/.npmrc",
+    ];
+    for place in places {
+        let file = home.join(place);
+        fs::create_dir_all(file.parent().expect("a folder")).expect("make folders");
+        fs::write(file, "PRIVATE-KEY").expect("write a key");
+    }
+    let user = lab.user();
+    for folder in ["", ".config", ".config/gh", "project", "project/deep"] {
+        chown(home.join(folder), Some(user.uid), Some(user.gid)).expect("give it");
+    }
+    let at = text(&home);
+    for shown in [at.clone(), format!("{at}/project")] {
+        let closing = format!("chmod 000 {at}/.config {at}/project/deep {at}/project; echo closed");
+        let run = lab.gig().option(["--rw", &shown]).sh(&closing);
+        let _run = run.says("closed");
+        let look = format!(
+            "chmod 755 {at}/.config {at}/project {at}/project/deep; cat {at}/.config/gh/hosts.yml \
+             {at}/project/.ssh/key {at}/project/deep/.npmrc; echo looked"
+        );
+        let run = lab.gig().option(["--rw", &shown]).sh(&look).clone();
+        assert!(!run.text().contains("PRIVATE-KEY"), "{shown}: {run}");
+        for folder in [".config", "project", "project/deep"] {
+            fs::set_permissions(home.join(folder), fs::Permissions::from_mode(0o755))
+                .expect("open it");
+        }
+    }
 }
 
 /// Root's sandboxes have ids of their own and may read no more than everybody; even so.

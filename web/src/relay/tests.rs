@@ -37,7 +37,7 @@ fn what_is_asked_of_this_node_is_answered_once_and_of_no_other() {
     let lab = Lab::with(&["docs"]);
     let text = serde_json::to_string(&Wanted::Lines(wanted(&lab, None))).unwrap();
     let (ours, theirs) = (put(&lab, "here", text.clone()), put(&lab, "there", text));
-    round(&lab.app);
+    assert!(round(&lab.app, || false));
     let Some(Reply::Lines(page)) = said(&lab, &ours) else {
         panic!("it answers");
     };
@@ -52,7 +52,7 @@ fn lines_of_others_are_not_there_for_who_sees_their_own() {
     for (profile, lines) in [(None, 1), (Some("ana"), 2), (Some("ben"), 0)] {
         let text = serde_json::to_string(&Wanted::Lines(wanted(&lab, profile))).unwrap();
         let id = put(&lab, "here", text);
-        round(&lab.app);
+        assert!(round(&lab.app, || false));
         let Some(Reply::Lines(page)) = said(&lab, &id) else {
             panic!("it answers");
         };
@@ -64,7 +64,7 @@ fn lines_of_others_are_not_there_for_who_sees_their_own() {
 fn a_question_of_another_version_is_answered_too() {
     let lab = Lab::with(&["docs"]);
     let id = put(&lab, "here", r#"{"levers":{"pull":true}}"#.to_owned());
-    round(&lab.app);
+    assert!(round(&lab.app, || false));
     assert!(matches!(said(&lab, &id), Some(Reply::Failed(why)) if why.contains("version")));
 }
 
@@ -79,7 +79,7 @@ fn a_page_that_is_too_long_for_the_database_is_answered_in_part() {
     asked.limit = 8;
     let text = serde_json::to_string(&Wanted::Lines(asked)).unwrap();
     let id = put(&lab, "here", text);
-    round(&lab.app);
+    assert!(round(&lab.app, || false));
     let Some(Reply::Lines(page)) = said(&lab, &id) else {
         panic!("it answers");
     };
@@ -93,4 +93,13 @@ async fn nobody_is_asked_who_is_not_there() {
     assert_eq!(refused.unwrap_err().status(), StatusCode::NOT_FOUND);
     let own = lines(&lab.app, "here", wanted(&lab, None)).await.unwrap();
     assert_eq!(own.lines.len(), 2);
+}
+
+#[test]
+fn who_goes_down_answers_nothing_more() {
+    let lab = Lab::with(&["docs"]);
+    let text = serde_json::to_string(&Wanted::Lines(wanted(&lab, None))).unwrap();
+    let id = put(&lab, "here", text);
+    assert!(!round(&lab.app, || true));
+    assert!(said(&lab, &id).is_none());
 }

@@ -26,6 +26,10 @@ pub(super) struct Mount {
     pub(super) point: PathBuf,
     /// Which file system: `ext4`, `proc` …
     pub(super) kind: Vec<u8>,
+    /// Its options: of an overlay what lies in it.
+    pub(super) options: Vec<u8>,
+    /// As statx(2) has it.
+    pub(super) id: u64,
 }
 
 impl Mounts {
@@ -102,14 +106,20 @@ fn is_same(path: &Path, other: &Path) -> bool {
     identity(path).is_some_and(|own| identity(other) == Some(own))
 }
 
-/// Of a line: number, parent, device, root, place, options, more until a dash, kind.
+/// Of a line: number, parent, device, root, place, options, more until a dash, kind, source, options.
 fn mount(line: &[u8]) -> Option<Mount> {
-    let mut fields = line.split(|octet| *octet == b' ').skip(2);
+    let mut fields = line.split(|octet| *octet == b' ');
+    let id = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
+    let mut fields = fields.skip(1);
     let device = fields.next()?.to_vec();
     let (root, point) = (fields.next()?, fields.next()?);
-    let kind = fields.skip_while(|field| *field != b"-").nth(1)?.to_vec();
+    let mut more = fields.skip_while(|field| *field != b"-").skip(1);
+    let kind = more.next()?.to_vec();
+    let options = more.nth(1).unwrap_or_default().to_vec();
     Some(Mount {
         kind,
+        options,
+        id,
         device,
         root: unescaped(root),
         point: unescaped(point),

@@ -10,6 +10,8 @@
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -319,10 +321,22 @@ fn of_the_system() -> impl Iterator<Item = PathBuf> {
     listed.chain(keys).filter_map(|path| existing(&path))
 }
 
-/// Canonical, if there is such a thing. Most there are not: that costs one look.
+/// Canonical, if there is such a thing. Most there are not: that costs one look. Where a folder of the caller's lets not
+/// even them look, it is that folder: a program before this one may have closed it, and this one may open it.
 pub(super) fn existing(path: &Path) -> Option<PathBuf> {
-    fs::symlink_metadata(path).ok()?;
-    fs::canonicalize(path).ok()
+    match fs::symlink_metadata(path) {
+        Ok(_) => fs::canonicalize(path).ok(),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => closed(path),
+        Err(_) => None,
+    }
+}
+
+/// The folder above it that could be looked at, and not into; if it is the caller's own.
+fn closed(path: &Path) -> Option<PathBuf> {
+    let mut above = path.ancestors().skip(1);
+    let (folder, found) = above.find_map(|folder| Some((folder, fs::metadata(folder).ok()?)))?;
+    let own = found.uid() == rustix::process::geteuid().as_raw();
+    own.then(|| fs::canonicalize(folder).ok()).flatten()
 }
 
 #[cfg(test)]
@@ -390,6 +404,25 @@ mod tests {
         fs::remove_file(root.join("real")).unwrap();
         symlink("two", root.join("real")).unwrap();
         assert!(!known.holds());
+    }
+
+    #[test]
+    fn a_folder_that_was_closed_stands_for_what_may_be_in_it() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        let home = fs::canonicalize(dir.path()).unwrap();
+        fs::create_dir_all(home.join(".config/gh")).unwrap();
+        let set =
+            |mode| fs::set_permissions(home.join(".config"), fs::Permissions::from_mode(mode));
+        set(0o000).unwrap();
+        // Nothing is closed to root.
+        let expected = match rustix::process::geteuid().is_root() {
+            true => home.join(".config/gh"),
+            false => home.join(".config"),
+        };
+        assert_eq!(existing(&home.join(".config/gh")), Some(expected));
+        set(0o755).unwrap();
+        assert_eq!(existing(&home.join(".config/absent")), None);
     }
 
     #[test]

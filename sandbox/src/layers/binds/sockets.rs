@@ -70,6 +70,11 @@ impl Sockets {
                     found.push(folder);
                     continue;
                 }
+                // Closed to the caller, whose program may open it.
+                Err(_) if folder != source && is_own(&folder) => {
+                    found.push(folder);
+                    continue;
+                }
                 Err(_) => continue,
             };
             let mut fifos_here = Vec::new();
@@ -117,6 +122,11 @@ fn place(bound: &BoundSocket) -> Option<PathBuf> {
     let found = fs::symlink_metadata(&place).ok()?;
     let same = found.file_type().is_socket() && half(&found) == bound.inode;
     (same && found.nlink() == 1).then_some(place)
+}
+
+fn is_own(folder: &Path) -> bool {
+    let own = rustix::process::geteuid().as_raw();
+    fs::symlink_metadata(folder).is_ok_and(|found| found.uid() == own)
 }
 
 fn half(found: &Metadata) -> u32 {
