@@ -97,8 +97,7 @@ mod tests {
             "/w/b/.npmrc",
             "/w/c/.npmrc",
         ];
-        let paths =
-            paths.map(|path| (PathBuf::from("/host").join(&path[1..]), PathBuf::from(path)));
+        let paths = paths.map(|path| (format!("/host{path}").into(), path.into()));
         assert_eq!(of_covered(&[]), None);
         let told = of_covered(&paths[..1]).unwrap();
         assert!(
