@@ -252,32 +252,27 @@ fn a_credential_in_somebody_elses_private_folder_keeps_nothing_from_starting() {
 fn a_folder_that_a_program_closes_hides_its_credentials_still() {
     let lab = Lab::new();
     let home = lab.home();
-    let places = [
-        ".config/gh/hosts.yml",
-        "project/.ssh/key",
-        "project/deep/.npmrc",
-    ];
+    let places = [".config/gh/hosts.yml", "project/.ssh/key"];
     for place in places {
         let file = home.join(place);
         fs::create_dir_all(file.parent().expect("a folder")).expect("make folders");
         fs::write(file, "PRIVATE-KEY").expect("write a key");
     }
     let user = lab.user();
-    for folder in ["", ".config", ".config/gh", "project", "project/deep"] {
+    for folder in ["", ".config", ".config/gh", "project"] {
         chown(home.join(folder), Some(user.uid), Some(user.gid)).expect("give it");
     }
     let at = text(&home);
     for shown in [at.clone(), format!("{at}/project")] {
-        let closing = format!("chmod 000 {at}/.config {at}/project/deep {at}/project; echo closed");
+        let closing = format!("chmod 000 {at}/.config {at}/project; echo closed");
         let run = lab.gig().option(["--rw", &shown]).sh(&closing);
         let _run = run.says("closed");
         let look = format!(
-            "chmod 755 {at}/.config {at}/project {at}/project/deep; cat {at}/.config/gh/hosts.yml \
-             {at}/project/.ssh/key {at}/project/deep/.npmrc; echo looked"
+            "chmod 755 {at}/.config {at}/project; cat {at}/.config/gh/hosts.yml {at}/project/.ssh/key; echo looked"
         );
         let run = lab.gig().option(["--rw", &shown]).sh(&look).clone();
         assert!(!run.text().contains("PRIVATE-KEY"), "{shown}: {run}");
-        for folder in [".config", "project", "project/deep"] {
+        for folder in [".config", "project"] {
             fs::set_permissions(home.join(folder), fs::Permissions::from_mode(0o755))
                 .expect("open it");
         }
