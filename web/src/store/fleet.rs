@@ -1,5 +1,5 @@
 //! What nodes on one database tell and ask each other: who lives, what runs where, who starts what, and what one
-//! asks of another ([`Question`]).
+//! asks of another.
 
 use super::{
     Beaten, ChangeError, Claim, Claimed, Mourner, NodeRow, NodeRun, Question, RunningNews,
@@ -30,7 +30,7 @@ pub trait Fleet: Send + Sync + 'static {
     /// told of each. Only orphans of nodes that began anew where `judge` was silent itself.
     ///
     /// # Errors
-    /// As [`Store::apply`]; nothing was changed.
+    /// As `Store::apply`; nothing was changed.
     fn bury(&self, judge: &NodeRun, tell: Mourner<'_>) -> Result<(), ChangeError>;
 
     /// Claims the sandbox of a server and a profile for a node, unless another node has it.
