@@ -75,18 +75,21 @@ impl LinesWanted {
     }
 }
 
-/// Lines of `node`'s log, wherever that is.
+/// Lines of `node`'s log, which is this node or one of `others`.
 ///
 /// # Errors
 /// 404 where no such node lives, 504 where it does not answer, and what it says itself.
 pub(crate) async fn lines(
     app: &Arc<App>,
-    node: &str,
+    (node, others): (&str, &[String]),
     wanted: LinesWanted,
 ) -> Result<LogPage, Problem> {
     if node == app.node {
         let (control, asked) = (Arc::clone(&app.control), wanted.asked(app));
         return Ok(app.aside(move || control.lines(&asked)).await??);
+    }
+    if !others.iter().any(|one| one == node) {
+        return Err(Problem::missing("node", node));
     }
     match ask(app, node, &Wanted::Lines(wanted)).await? {
         Reply::Lines(page) => Ok(page),
@@ -98,7 +101,7 @@ pub(crate) async fn lines(
     }
 }
 
-/// Whether a node of this name lives beside this one.
+/// The nodes that live beside this one, by name.
 pub(crate) async fn others(app: &App) -> Result<Vec<String>, Problem> {
     if !has_others(app) {
         return Ok(Vec::new());
@@ -109,9 +112,6 @@ pub(crate) async fn others(app: &App) -> Result<Vec<String>, Problem> {
 }
 
 async fn ask(app: &App, node: &str, wanted: &Wanted) -> Result<Reply, Problem> {
-    if !others(app).await?.iter().any(|one| one == node) {
-        return Err(Problem::missing("node", node));
-    }
     let id = uuid::Uuid::now_v7().to_string();
     let question = Question {
         id: id.clone(),

@@ -50,7 +50,8 @@ impl Engine for Bwrap {
         if ids == IdMode::Range {
             streams::open_by_name(&spec.stdio);
         }
-        let terminal = streams::terminal(&spec.stdio);
+        let terminal = streams::terminal(&spec.stdio).filter(|_| by_root(host_ids));
+        let terminal = terminal.map(OwnedFd::try_clone).transpose();
         let terminal = terminal.map_err(|source| StartSandboxError::Resource {
             what: "a copy of the terminal",
             source,
@@ -90,7 +91,7 @@ impl Engine for Bwrap {
             layers,
             limits,
             attach,
-            terminal: terminal.filter(|_| by_root(host_ids)),
+            terminal,
             watch,
             covered,
             tree,
@@ -324,8 +325,7 @@ fn masked(mask: &ProcMask) -> orders::Masked {
 /// The terminal's name on the host, so that it has one inside.
 fn terminal(stdio: &Stdio) -> Option<PathBuf> {
     use std::os::fd::AsRawFd as _;
-    let streams = [&stdio.stdin, &stdio.stdout, &stdio.stderr];
-    let terminal = streams.into_iter().find(|fd| rustix::termios::isatty(fd))?;
+    let terminal = streams::terminal(stdio)?;
     let link = format!("/proc/self/fd/{}", terminal.as_raw_fd());
     std::fs::read_link(link)
         .ok()

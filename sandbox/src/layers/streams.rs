@@ -68,11 +68,10 @@ pub(crate) fn open_by_name(stdio: &Stdio) {
     }
 }
 
-/// The terminal among them, to be given away.
-pub(crate) fn terminal(stdio: &Stdio) -> io::Result<Option<OwnedFd>> {
+/// The first terminal among them.
+pub(crate) fn terminal(stdio: &Stdio) -> Option<&OwnedFd> {
     let streams = [&stdio.stdin, &stdio.stdout, &stdio.stderr];
-    let found = streams.into_iter().find(|stream| isatty(stream));
-    found.map(OwnedFd::try_clone).transpose()
+    streams.into_iter().find(|stream| isatty(stream))
 }
 
 /// Gives a terminal that was made for the sandbox to its program, as signing in gives one to a person; its group and

@@ -160,14 +160,12 @@ pub(crate) async fn find(
         "" => app.node.clone(),
         node => node.to_owned(),
     };
-    let page = relay::lines(app, &node, wanted).await?;
-    let mut others = relay::others(app).await?;
-    if node != app.node {
-        others.push(app.node.clone());
-        others.retain(|one| *one != node);
-        others.sort();
-    }
-    Ok(Lines::of(page, (node, others)))
+    let mut nodes = relay::others(app).await?;
+    let page = relay::lines(app, (&node, &nodes), wanted).await?;
+    nodes.push(app.node.clone());
+    nodes.retain(|one| *one != node);
+    nodes.sort();
+    Ok(Lines::of(page, (node, nodes)))
 }
 
 fn place(text: &str) -> Result<LogPlace, Problem> {

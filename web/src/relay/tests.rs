@@ -89,9 +89,11 @@ fn a_page_that_is_too_long_for_the_database_is_answered_in_part() {
 #[tokio::test]
 async fn nobody_is_asked_who_is_not_there() {
     let lab = Lab::with(&["docs"]);
-    let refused = lines(&lab.app, "there", wanted(&lab, None)).await;
+    let refused = lines(&lab.app, ("there", &[]), wanted(&lab, None)).await;
     assert_eq!(refused.unwrap_err().status(), StatusCode::NOT_FOUND);
-    let own = lines(&lab.app, "here", wanted(&lab, None)).await.unwrap();
+    let own = lines(&lab.app, ("here", &[]), wanted(&lab, None))
+        .await
+        .unwrap();
     assert_eq!(own.lines.len(), 2);
 }
 

@@ -335,8 +335,14 @@ pub(super) fn existing(path: &Path) -> Option<PathBuf> {
 fn closed(path: &Path) -> Option<PathBuf> {
     let mut above = path.ancestors().skip(1);
     let (folder, found) = above.find_map(|folder| Some((folder, fs::metadata(folder).ok()?)))?;
-    let own = found.uid() == rustix::process::geteuid().as_raw();
-    own.then(|| fs::canonicalize(folder).ok()).flatten()
+    is_own(&found)
+        .then(|| fs::canonicalize(folder).ok())
+        .flatten()
+}
+
+/// Whether it is the caller's, whose program may change who gets in.
+pub(super) fn is_own(found: &fs::Metadata) -> bool {
+    found.uid() == rustix::process::geteuid().as_raw()
 }
 
 #[cfg(test)]

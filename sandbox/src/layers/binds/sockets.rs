@@ -18,6 +18,8 @@ use std::{
 use gig_netns::{BoundSocket, bound_sockets};
 use rustix::fs::{Access, access};
 
+use super::hidden::is_own;
+
 /// Those of this moment.
 #[derive(Debug, Default)]
 pub(super) struct Sockets {
@@ -55,6 +57,7 @@ impl Sockets {
         fifos: bool,
         hidden: impl Fn(&Path) -> bool,
     ) -> Vec<PathBuf> {
+        let own = |found: Metadata| is_own(&found);
         let mut found = Vec::new();
         if !self.astray && !fifos {
             return found;
@@ -71,7 +74,7 @@ impl Sockets {
                     continue;
                 }
                 // Closed to the caller, whose program may open it.
-                Err(_) if folder != source && is_own(&folder) => {
+                Err(_) if folder != source && fs::symlink_metadata(&folder).is_ok_and(own) => {
                     found.push(folder);
                     continue;
                 }
@@ -122,11 +125,6 @@ fn place(bound: &BoundSocket) -> Option<PathBuf> {
     let found = fs::symlink_metadata(&place).ok()?;
     let same = found.file_type().is_socket() && half(&found) == bound.inode;
     (same && found.nlink() == 1).then_some(place)
-}
-
-fn is_own(folder: &Path) -> bool {
-    let own = rustix::process::geteuid().as_raw();
-    fs::symlink_metadata(folder).is_ok_and(|found| found.uid() == own)
 }
 
 fn half(found: &Metadata) -> u32 {
