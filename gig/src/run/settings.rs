@@ -228,7 +228,7 @@ fn resolve_workdir(given: PathBuf) -> anyhow::Result<PathBuf> {
 
 /// A path as it is written, from the root. The links in front of `..` are followed, as the kernel does: what it
 /// leads to has no other name.
-fn own_path(path: &Path) -> std::io::Result<PathBuf> {
+pub(crate) fn own_path(path: &Path) -> std::io::Result<PathBuf> {
     if !path.components().any(|part| part == Component::ParentDir) {
         return std::path::absolute(path);
     }

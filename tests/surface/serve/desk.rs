@@ -280,6 +280,20 @@ fn secrets_are_listed_with_where_they_may_go_and_unusable_ones_are_refused() {
         let refused = ask(&appliance, &token, "PUT", "/api/v1/secrets/OTHER", &body);
         assert_eq!(refused.status, status, "{body}: {refused:?}");
     }
+    for name in ["HOME", "LD_PRELOAD"] {
+        let (path, body) = (format!("/api/v1/secrets/{name}"), json!({"value": SECOND}));
+        let refused = ask(&appliance, &token, "PUT", &path, &body);
+        assert_eq!(refused.status, 422, "{refused:?}");
+        let (path, body) = (
+            format!("/api/v1/servers/{name}"),
+            json!({"command": ["true"], "secrets": [name]}),
+        );
+        let refused = ask(&appliance, &token, "PUT", &path, &body);
+        assert!(
+            refused.status == 422 && refused.body.contains("name of its own"),
+            "{refused:?}"
+        );
+    }
     let named = ask(
         &appliance,
         &token,
