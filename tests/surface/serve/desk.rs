@@ -140,11 +140,30 @@ fn every_kind_of_secret_is_set_by_api_as_by_command() {
         assert_eq!(made.status, 201, "{kind}: {made:?}");
         let told = |name: &str| {
             let one = ask(&appliance, &token, "GET", &path(name), &json!({})).json();
-            let told = ["kind", "provider", "entrusted", "hands_out", "version"];
+            let told = [
+                "kind",
+                "provider",
+                "entrusted",
+                "hands_out",
+                "version",
+                "services",
+            ];
             told.map(|field| one[field].clone())
         };
         assert_eq!(told(&api), told(&command), "{kind}");
         assert_eq!(told(&api)[0], kind.replace('-', "_"));
+        // Whom gig itself asks is told wherever it is listed.
+        let asks = definition
+            .lines()
+            .find_map(|line| line.trim().strip_prefix("token_url: "));
+        let asks: Vec<&str> = asks.into_iter().collect();
+        assert_eq!(told(&api)[5], json!(asks), "{kind}");
+        let listed = appliance.gig(&["secret", "ls"], "");
+        assert!(
+            asks.iter()
+                .all(|url| listed.output.contains(&format!("gig asks {url}"))),
+            "{listed:?}"
+        );
     }
 }
 
