@@ -16,6 +16,7 @@ mod run_files;
 mod secrets;
 pub(crate) mod settings;
 mod signals;
+mod stream_flags;
 mod summary;
 mod terminal;
 mod warnings;
@@ -30,8 +31,8 @@ use rustix::process::{Resource, Signal, getrlimit};
 use tokio::time::{Instant, sleep_until};
 
 use self::{
-    relay::Relay, secrets::Secrets, settings::Settings, signals::Signals, terminal::Seat,
-    wire::Wired,
+    relay::Relay, secrets::Secrets, settings::Settings, signals::Signals,
+    stream_flags::StreamFlags, terminal::Seat, wire::Wired,
 };
 use crate::stderr::tell;
 use crate::{
@@ -59,6 +60,7 @@ pub(crate) fn execute(args: RunArgs) -> anyhow::Result<ExitStatus> {
     // Before anything else: what arrives while the parts come up is for the program too, and must not
     // end gig in the middle of it.
     let mut signals = runtime.block_on(async { Signals::listen() })?;
+    let _as_they_were = StreamFlags::now();
     // The hub is made on this thread, the one that lives as long as gig: it dies with its maker.
     let (mut wired, prepared, seat) = wire::start(&settings)?;
     let status = runtime.block_on(async {
