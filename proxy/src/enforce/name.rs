@@ -394,7 +394,7 @@ mod tests {
         let open = "version: 1\negress: [{host: db.example}]\n";
         subject.set_policy(Policy::compile(open, "p").unwrap());
         for query_type in ["A", "AAAA", "HTTPS", "SRV", "TXT"] {
-            enforcer.enforce(&subject, &name, query_type).await.unwrap();
+            let _permit = enforcer.enforce(&subject, &name, query_type).await.unwrap();
             let findings = log.records().last().unwrap().entry.findings.clone();
             let told = findings == [Arc::from(NO_DATA)];
             assert_eq!(

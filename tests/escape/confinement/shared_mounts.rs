@@ -64,6 +64,12 @@ fn what_covers_credentials_inside_is_mounted_nowhere_else() {
         assert!(!run.text().contains("TOKEN-OF-THE-HOST"), "{run}");
         assert_eq!(mounts(&lab), before, "{way}");
     }
+    // One mount in another.
+    let other = lab.folder("other");
+    let nested = format!("{}:{}", text(&other), text(&folder.join("later")));
+    let run = lab.gig().option(["--rw".as_ref(), folder.as_os_str()]);
+    let _run = run.option(["--ro", &nested]).run(["true"]).exits(0);
+    assert_eq!(mounts(&lab), before, "nested");
     let kept = text(&folder.join(".npmrc"));
     assert_eq!(host(&lab, &["cat", &kept]), "TOKEN-OF-THE-HOST");
 }
