@@ -53,13 +53,14 @@ pub enum Event {
 
 impl Event {
     /// All of them, in the order above.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::SandboxStart,
         Self::SandboxExit,
         Self::Dns,
         Self::Connect,
         Self::Request,
         Self::Response,
+        Self::SecretUse,
         Self::SecretMisuse,
         Self::Finding,
         Self::PolicyChange,
@@ -97,5 +98,35 @@ pub const HELD: &str = "held";
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_of_them_are_listed_in_order() {
+        let place = |event| match event {
+            Event::SandboxStart => 0,
+            Event::SandboxExit => 1,
+            Event::Dns => 2,
+            Event::Connect => 3,
+            Event::Request => 4,
+            Event::Response => 5,
+            Event::SecretUse => 6,
+            Event::SecretMisuse => 7,
+            Event::Finding => 8,
+            Event::PolicyChange => 9,
+            Event::SecretChange => 10,
+            Event::Auth => 11,
+            Event::Admin => 12,
+            Event::AuditGap => 13,
+        };
+        let places = Event::ALL.map(place);
+        assert!(
+            places.into_iter().eq(0..=place(Event::AuditGap)),
+            "{places:?}"
+        );
     }
 }

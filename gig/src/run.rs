@@ -9,6 +9,7 @@ mod drawn;
 mod elsewhere;
 mod environment;
 mod job;
+mod left_behind;
 pub(crate) mod policy;
 mod record;
 mod relay;
@@ -16,12 +17,17 @@ mod run_files;
 mod secrets;
 pub(crate) mod settings;
 mod signals;
+mod stream_flags;
 mod summary;
 mod terminal;
 mod warnings;
 pub(crate) mod wire;
 
-use std::{path::Path, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use anyhow::Context;
 use gig_netns::Readers;
@@ -30,13 +36,14 @@ use rustix::process::{Resource, Signal, getrlimit};
 use tokio::time::{Instant, sleep_until};
 
 use self::{
-    relay::Relay, secrets::Secrets, settings::Settings, signals::Signals, terminal::Seat,
-    wire::Wired,
+    left_behind::LeftBehind, relay::Relay, secrets::Secrets, settings::Settings, signals::Signals,
+    stream_flags::StreamFlags, terminal::Seat, wire::Wired,
 };
 use crate::stderr::tell;
 use crate::{
     args::run::RunArgs,
-    exit_status::{ExitStatus, OUT_OF_MEMORY, UNCOVERED},
+    exit_status::{ExitStatus, LEFT, OUT_OF_MEMORY, UNCOVERED},
+    output::printable,
 };
 
 /// Runs the program and waits for it.
@@ -59,15 +66,23 @@ pub(crate) fn execute(args: RunArgs) -> anyhow::Result<ExitStatus> {
     // Before anything else: what arrives while the parts come up is for the program too, and must not
     // end gig in the middle of it.
     let mut signals = runtime.block_on(async { Signals::listen() })?;
+    let _as_they_were = StreamFlags::now();
     // The hub is made on this thread, the one that lives as long as gig: it dies with its maker.
     let (mut wired, prepared, seat) = wire::start(&settings)?;
+    let before = LeftBehind::look(&settings.binds);
     let status = runtime.block_on(async {
-        let (mut starved, mut filtered, mut uncovered) = (false, false, None);
+        let mut seen = Seen::default();
         let status = match wired.go(prepared).await {
             Ok(mut running) => {
-                let status = guard(&mut running, &mut signals, (seat, wired.readers()), settings.timeout).await;
-                starved = running.ran_out_of_memory();
-                uncovered = running.uncovered().map(Path::to_owned);
+                let status = guard(
+                    &mut running,
+                    &mut signals,
+                    (seat, wired.readers()),
+                    settings.timeout,
+                )
+                .await;
+                seen.starved = running.ran_out_of_memory();
+                seen.uncovered = running.uncovered().map(Path::to_owned);
                 if let Ok(ended) = &status
                     && !ended.forced
                 {
@@ -80,7 +95,7 @@ pub(crate) fn execute(args: RunArgs) -> anyhow::Result<ExitStatus> {
                     wired.drain(interrupted).await;
                 }
                 status.map(|ended| {
-                    filtered = ended.filtered;
+                    seen.filtered = ended.filtered;
                     ended.status
                 })
             }
@@ -89,31 +104,9 @@ pub(crate) fn execute(args: RunArgs) -> anyhow::Result<ExitStatus> {
         let recorded = status
             .as_ref()
             .map_or_else(ExitStatus::of, |status| *status);
-        let findings = [(starved, OUT_OF_MEMORY), (uncovered.is_some(), UNCOVERED)];
-        let findings: Vec<&str> = findings
-            .iter()
-            .filter_map(|(is, finding)| is.then_some(*finding))
-            .collect();
-        wired.finish(recorded, &findings).await;
-        if let Some(path) = uncovered {
-            tell(&format!(
-                "gig: ended the program: {} was covered in what it is shown and something on this host \
-                 replaced or moved it, which brings it into sight: show only what the program needs\n",
-                path.display()
-            ));
-        }
-        if starved {
-            tell(
-                "gig: the program wanted more memory than --memory allows, and was killed: raise it, or \
-                 have the program use less\n",
-            );
-        }
-        if filtered {
-            tell(
-                "gig: the program made a system call that no sandbox allows (unshare, mount, ptrace, …) and was \
-                 ended for it; see the README, \"Inside a sandbox\"\n",
-            );
-        }
+        seen.left = left_behind::words(&before.changed());
+        wired.finish(recorded, seen.findings()).await;
+        seen.tell(settings.quiet);
         status
     });
     // What a service gives while the program ends is stored, and recorded, before gig ends.
@@ -123,6 +116,61 @@ pub(crate) fn execute(args: RunArgs) -> anyhow::Result<ExitStatus> {
     report(&wired, &settings);
     wired.close();
     status
+}
+
+/// What a person should know of a run that is over.
+#[derive(Debug, Default)]
+struct Seen {
+    /// It wanted more memory than it may have.
+    starved: bool,
+    /// As in [`Ended`].
+    filtered: bool,
+    /// A covered credential that came into sight.
+    uncovered: Option<PathBuf>,
+    /// What this host runs by itself, and was changed.
+    left: Option<String>,
+}
+
+impl Seen {
+    /// For the record.
+    fn findings(&self) -> Vec<Arc<str>> {
+        let memory = self.starved.then(|| OUT_OF_MEMORY.into());
+        let uncovered = self.uncovered.as_ref().map(|_| UNCOVERED.into());
+        let left = self
+            .left
+            .as_ref()
+            .map(|names| format!("{LEFT}: {names}").into());
+        memory.into_iter().chain(uncovered).chain(left).collect()
+    }
+
+    fn tell(&self, quiet: bool) {
+        if let Some(path) = &self.uncovered {
+            tell(&format!(
+                "gig: ended the program: {} was covered in what it is shown and something on this host \
+                 replaced or moved it, which brings it into sight: show only what the program needs\n",
+                path.display()
+            ));
+        }
+        if self.starved {
+            tell(
+                "gig: the program wanted more memory than --memory allows, and was killed: raise it, or \
+                 have the program use less\n",
+            );
+        }
+        if self.filtered {
+            tell(
+                "gig: the program made a system call that no sandbox allows (unshare, mount, ptrace, …) and was \
+                 ended for it; see the README, \"Inside a sandbox\"\n",
+            );
+        }
+        if let Some(names) = self.left.as_ref().filter(|_| !quiet) {
+            tell(&format!(
+                "gig: warning: the program changed what this host runs by itself: {}; look at it before you go on \
+                 there, or show it with --ro\n",
+                printable(names)
+            ));
+        }
+    }
 }
 
 /// How a program ended.

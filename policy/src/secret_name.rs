@@ -30,6 +30,28 @@ impl SecretName {
     }
 }
 
+impl SecretName {
+    /// Whether a sandbox sets the variable of this name itself, or a loader or a runtime reads it before the
+    /// program does: a sentinel in its place would break the program without a word.
+    ///
+    /// `gig-sandbox` holds its own variables against this.
+    #[must_use]
+    pub fn is_taken(&self) -> bool {
+        TAKEN.contains(&self.as_str()) || TAKEN_FROM.iter().any(|from| self.0.starts_with(from))
+    }
+
+    /// What is wrong with [a name that is taken](Self::is_taken), and what to do.
+    #[must_use]
+    pub fn taken(&self) -> Option<String> {
+        self.is_taken().then(|| {
+            format!(
+                "no secret can be called {self}: inside a sandbox that variable is gig's own or is read by what \
+                 starts programs; use a name of its own"
+            )
+        })
+    }
+}
+
 impl FromStr for SecretName {
     type Err = ParseSecretNameError;
 
@@ -62,6 +84,50 @@ impl fmt::Debug for SecretName {
 /// Longer than any name in use, short enough for a record.
 const LONGEST: usize = 128;
 
+/// What a sandbox sets, and what changes how programs are found, started and connected.
+const TAKEN: [&str; 38] = [
+    "PATH",
+    "HOME",
+    "TMPDIR",
+    "LANG",
+    "USER",
+    "LOGNAME",
+    "TERM",
+    "SHELL",
+    "PWD",
+    "IFS",
+    "ENV",
+    "BASH_ENV",
+    "HTTPS_PROXY",
+    "HTTP_PROXY",
+    "https_proxy",
+    "http_proxy",
+    "NO_PROXY",
+    "no_proxy",
+    "ALL_PROXY",
+    "all_proxy",
+    "FTP_PROXY",
+    "ftp_proxy",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",
+    "GIT_SSL_CAINFO",
+    "GIT_SSL_CAPATH",
+    "GIT_SSL_NO_VERIFY",
+    "PIP_CERT",
+    "AWS_CA_BUNDLE",
+    "DENO_CERT",
+    "CARGO_HTTP_CAINFO",
+    "npm_config_cafile",
+    "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
+    "NODE_EXTRA_CA_CERTS",
+    "NODE_TLS_REJECT_UNAUTHORIZED",
+    "NODE_OPTIONS",
+];
+/// The dynamic loader's (ld.so(8)), and gig's own.
+const TAKEN_FROM: [&str; 3] = ["LD_", "GIG_SANDBOX_", "GIG_PLACEHOLDER"];
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,6 +140,20 @@ mod tests {
         let long = "a".repeat(129);
         for bad in ["", "1a", "a-b", "a.b", "a b", "é", "a\n", &long] {
             assert!(bad.parse::<SecretName>().is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_sandbox_sets_itself_names_no_secret() {
+        let taken = |text: &str| text.parse::<SecretName>().unwrap().taken();
+        for name in ["HOME", "https_proxy", "LD_PRELOAD", "GIG_PLACEHOLDER"] {
+            assert!(
+                taken(name).is_some_and(|words| words.contains(name)),
+                "{name}"
+            );
+        }
+        for name in ["HOME_TOKEN", "GITHUB_TOKEN", "GIG_TOKEN", "OLD_KEY", "path"] {
+            assert_eq!(taken(name), None);
         }
     }
 }

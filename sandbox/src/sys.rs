@@ -29,7 +29,7 @@ pub(crate) fn landlock_abi() -> Option<u32> {
     u32::try_from(abi).ok()
 }
 
-/// Maps a detached mount and all below it by a user namespace's ids, without
+/// Maps a detached mount and all below it, which become nobody's peers, by a user namespace's ids, without
 /// set-id files and devices, and read-only if so wished.
 pub(crate) fn map_mount(tree: &OwnedFd, map: &OwnedFd, read_only: bool) -> io::Result<()> {
     let namespace = u64::from(map.as_raw_fd().unsigned_abs());
@@ -55,7 +55,9 @@ fn change_mount(tree: &OwnedFd, set: u64, namespace: u64) -> io::Result<()> {
     let attributes = libc::mount_attr {
         attr_set: set,
         attr_clr: 0,
-        propagation: 0,
+        // A clone of a shared mount is its peer: what is mounted in it would be mounted on the host, and what the
+        // host mounts would come in.
+        propagation: libc::MS_PRIVATE,
         userns_fd: namespace,
     };
     // SAFETY: the path is NUL-terminated; the attributes are valid for a read

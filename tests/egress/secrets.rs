@@ -377,6 +377,13 @@ fn a_secret_that_cannot_be_had_or_would_leak_otherwise_refuses_the_start() {
         .option(["--secret", "T"])
         .run(["true"]);
     let _run = run.exits(125).complains("nothing says where it may go");
+    // What gig sets itself, or a loader reads.
+    for name in ["HTTPS_PROXY", "LD_PRELOAD"] {
+        let bound = format!("{name}@{HOST}");
+        let run = lab.gig().allow(HOST).option(["--secret", &bound]);
+        let run = run.run(["true"]);
+        let _run = run.exits(125).complains("use a name of its own");
+    }
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod interfaces;
 mod landlock;
 mod moved;
 mod neighbours;
+mod shared_mounts;
 mod shown;
 mod suicide;
 mod system_calls;

@@ -107,6 +107,31 @@ fn output_to_a_file_is_the_files() {
     );
 }
 
+/// They are of the open file, which the next command of the caller's has, too.
+#[test]
+fn what_a_program_changes_of_how_a_stream_is_open_ends_with_it() {
+    let lab = Lab::new();
+    let file = lab.file("output", "before\n");
+    let script = "import fcntl, os\n\
+        before = fcntl.fcntl(1, fcntl.F_GETFL)\n\
+        fcntl.fcntl(1, fcntl.F_SETFL, before & ~os.O_APPEND | os.O_NONBLOCK)\n\
+        print(before & os.O_APPEND != 0)";
+    let mut command = lab.gig().command(["/usr/bin/python3", "-c", script]);
+    let mut output = fs::File::options().append(true).open(&file).expect("open");
+    let theirs = output.try_clone().expect("the same open file");
+    let status = command.stdin(Stdio::null()).stdout(theirs).status();
+    assert!(status.expect("run").success());
+    let flags = rustix::fs::fcntl_getfl(&output).expect("its flags");
+    assert!(flags.contains(rustix::fs::OFlags::APPEND), "{flags:?}");
+    assert!(!flags.contains(rustix::fs::OFlags::NONBLOCK), "{flags:?}");
+    output.write_all(b"behind\n").expect("write");
+    let written = fs::read_to_string(file).expect("read");
+    assert!(
+        written.ends_with("behind\n") && written.contains("True\n"),
+        "{written}"
+    );
+}
+
 #[test]
 fn input_from_a_file_can_be_sought() {
     let lab = Lab::new();

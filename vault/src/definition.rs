@@ -40,6 +40,20 @@ pub struct ParseDefinitionError {
 }
 
 impl Definition {
+    /// The URLs that gig itself asks, for the value and for what is minted from it, as they are spelled here.
+    #[must_use]
+    pub fn services(&self) -> Vec<String> {
+        let provider = match &self.provider {
+            ProviderDefinition::Hashicorp(options) => Some(options.address.as_str()),
+            ProviderDefinition::Embedded
+            | ProviderDefinition::Environment(_)
+            | ProviderDefinition::File(_)
+            | ProviderDefinition::Command(_) => None,
+        };
+        let asked = provider.into_iter().chain(self.kind.service());
+        asked.map(str::to_owned).collect()
+    }
+
     /// Reads YAML or JSON.
     ///
     /// # Errors

@@ -240,6 +240,22 @@ impl KindDefinition {
         }
     }
 
+    /// The URL that gig itself asks for what is minted, where the options name one; a Google key file names its own.
+    #[must_use]
+    pub fn service(&self) -> Option<&str> {
+        match self {
+            Self::Oauth2ClientCredentials(options) => Some(&options.endpoint.token_url),
+            Self::Oauth2RefreshToken(options) => Some(&options.endpoint.token_url),
+            Self::GithubApp(options) => Some(&options.api_url),
+            Self::Static
+            | Self::Basic
+            | Self::Aws(_)
+            | Self::ClientCertificate
+            | Self::Hmac(_)
+            | Self::GoogleServiceAccount(_) => None,
+        }
+    }
+
     /// The kind that does it.
     #[must_use]
     pub fn kind(&self) -> Box<dyn Kind> {

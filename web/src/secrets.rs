@@ -48,6 +48,8 @@ pub struct SecretFacts {
     pub kind: &'static str,
     /// Where the value comes from: `embedded` is the vault itself.
     pub provider: &'static str,
+    /// URLs that gig itself asks, for the value or for what is minted from it.
+    pub services: Vec<String>,
     /// Programs may be handed the real value.
     pub entrusted: bool,
     /// Programs may get credentials with it that work.

@@ -54,6 +54,12 @@ pub enum OpenJsonlError {
         #[source]
         source: io::Error,
     },
+    /// It is a link that somebody else may have laid, to what is no record yet.
+    #[error("{path} is a link, and what it leads to is no record yet: name the file itself")]
+    Link {
+        /// As given.
+        path: PathBuf,
+    },
     /// It is a FIFO whose other end is not open.
     #[error("nobody reads the FIFO {path}, where audit records would go: start its reader first")]
     Unread {
@@ -85,6 +91,21 @@ impl JsonlStore {
         let mut options = OpenOptions::new();
         let kind = path.metadata().ok().map(|found| found.file_type());
         let special = kind.is_some_and(|kind| !kind.is_file());
+        // /dev/stderr and its like are the system's links.
+        let is_link = !path.starts_with("/dev")
+            && !path.starts_with("/proc")
+            && path
+                .symlink_metadata()
+                .is_ok_and(|found| found.is_symlink());
+        if is_link
+            && path
+                .metadata()
+                .map_or(true, |found| found.is_file() && found.len() == 0)
+        {
+            return Err(OpenJsonlError::Link {
+                path: path.to_owned(),
+            });
+        }
         if special {
             // Without O_NONBLOCK, a FIFO that nobody reads would stop us here for ever.
             let nonblock = OFlags::NONBLOCK | OFlags::NOCTTY;

@@ -13,7 +13,7 @@ use super::{
     OutputArgs, public_url,
     run::DurabilityArg,
     secret::PassphraseArgs,
-    value::{self, EnvArg},
+    value::{self, BindArg, EnvArg},
 };
 
 #[derive(Debug, Clone, Args)]
@@ -299,8 +299,8 @@ pub(crate) struct ServerAddArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) secret: Vec<String>,
     /// Show it a file or directory, read-only
-    #[arg(long, value_name = "PATH")]
-    pub(crate) ro: Vec<PathBuf>,
+    #[arg(long, value_name = "PATH[:DEST]", value_parser = value::bind)]
+    pub(crate) ro: Vec<BindArg>,
     /// external: public addresses only; local: private ranges only; disconnected: nothing
     #[arg(long, value_enum, default_value = "external")]
     pub(crate) profile: super::run::ProfileArg,

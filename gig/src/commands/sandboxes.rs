@@ -14,10 +14,12 @@ use crate::{
     args::{
         run::ProfileArg,
         serve::{PsArgs, SandboxArgs, ServerAddArgs, ServerArgs, ServerCommand, ServerStartArgs},
+        value::BindArg,
     },
     exit_status::ExitStatus,
     local_api::{Asking, ask, segment, whole},
     output::{self, printable},
+    run::settings::own_path,
     server_files,
 };
 
@@ -157,10 +159,14 @@ fn add(args: ServerAddArgs) -> anyhow::Result<ExitStatus> {
         env.insert(arg.name, value);
     }
     let mut read_only = Vec::new();
-    for path in args.ro {
-        let path = std::path::absolute(&path)
-            .with_context(|| format!("cannot make {} absolute", path.display()))?;
-        read_only.push(utf8(path.into_os_string())?);
+    for BindArg { source, dest } in args.ro {
+        let path = own_path(&source)
+            .with_context(|| format!("cannot make {} absolute", source.display()))?;
+        let path = utf8(path.into_os_string())?;
+        read_only.push(match dest {
+            Some(dest) => format!("{path}:{}", dest.display()),
+            None => path,
+        });
     }
     let typed = args.program.into_iter().map(utf8);
     let typed = typed.collect::<anyhow::Result<Vec<_>>>()?;

@@ -70,6 +70,9 @@ impl Secrets {
         }
         captures::check(args, policy, &captured)?;
         for arg in &args.secret {
+            if let Some(words) = arg.name.taken() {
+                bail!("--secret {}: {words}", arg.name);
+            }
             if arg.bindings.is_empty() && !policy.secret_names().contains(&arg.name) {
                 bail!(
                     "--secret {name}: nothing says where it may go; write {name}@HOST, or name it \

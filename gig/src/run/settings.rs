@@ -80,9 +80,11 @@ impl Settings {
         let secrets = Secrets::resolve(&args, &policy, connected)?;
         let upstream_ca = read_roots(&args.upstream_ca)?;
         let upstream_proxy = own_proxy()?;
+        let links = warnings::of_links(&args.rw);
         let binds = resolve_binds(args.ro, args.rw)?;
         let obeyed = args.policy.iter().chain(&args.upstream_ca);
         let mut warnings = warnings::of_writable(obeyed, &binds);
+        warnings.extend(links);
         warnings.extend(warnings::of_expired(args.policy.as_deref(), &policy));
         let workdir = args.workdir.map(resolve_workdir).transpose()?;
         let audit = match args.audit {
@@ -228,7 +230,7 @@ fn resolve_workdir(given: PathBuf) -> anyhow::Result<PathBuf> {
 
 /// A path as it is written, from the root. The links in front of `..` are followed, as the kernel does: what it
 /// leads to has no other name.
-fn own_path(path: &Path) -> std::io::Result<PathBuf> {
+pub(crate) fn own_path(path: &Path) -> std::io::Result<PathBuf> {
     if !path.components().any(|part| part == Component::ParentDir) {
         return std::path::absolute(path);
     }

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use gig_policy::{Moment, Policy};
 use gig_sandbox::{Bind, BindMode, Enforcement, Layer, LayerReport};
 
+use crate::args::value::BindArg;
+
 /// Of the files that gig was told to obey those that the program may write: the next run would do as it wrote.
 pub(super) fn of_writable<'a>(
     obeyed: impl Iterator<Item = &'a PathBuf>,
@@ -26,6 +28,25 @@ pub(super) fn of_writable<'a>(
             ))
         })
         .collect()
+}
+
+/// Of writable folders those that are named by a link: a program may have laid it, and where it leads is shown.
+pub(super) fn of_links(writable: &[BindArg]) -> Vec<String> {
+    let is_link = |arg: &&BindArg| {
+        // A slash behind the name follows the link.
+        let path: PathBuf = arg.source.components().collect();
+        path.symlink_metadata()
+            .is_ok_and(|found| found.is_symlink())
+    };
+    let links = writable.iter().filter(is_link);
+    let told = |arg: &BindArg| {
+        let leads_to = arg.source.canonicalize().ok()?;
+        let (link, leads_to) = (arg.source.display(), leads_to.display());
+        Some(format!(
+            "{link} is a link: the program may write {leads_to}"
+        ))
+    };
+    links.filter_map(told).collect()
 }
 
 /// Of rules that have ended before the start: what they allowed is denied as what no rule allows.
@@ -86,6 +107,24 @@ mod tests {
         assert!(told(BindMode::Ro).is_empty());
         let [warning] = told(BindMode::Rw).try_into().unwrap();
         assert!(warning.contains("policy.yaml"), "{warning}");
+    }
+
+    #[test]
+    fn a_writable_folder_that_is_named_by_a_link_is_told_with_where_it_leads() {
+        let folder = tempfile::tempdir().unwrap();
+        let (real, link) = (folder.path().join("real"), folder.path().join("link"));
+        std::fs::create_dir(&real).unwrap();
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        let arg = |text: &str| crate::args::value::bind(text).unwrap();
+        let (real, link) = (real.to_str().unwrap(), link.to_str().unwrap());
+        assert!(of_links(&[arg(real), arg(&format!("{real}:/out"))]).is_empty());
+        for named in [link.to_owned(), format!("{link}/"), format!("{link}:/out")] {
+            let [told] = of_links(&[arg(&named)]).try_into().unwrap();
+            assert!(
+                told.contains("/link is a link: ") && told.ends_with("/real"),
+                "{told}"
+            );
+        }
     }
 
     #[test]

@@ -266,7 +266,7 @@ impl Wired {
     }
 
     /// Closes its connections, gives its address up, records its end.
-    pub(crate) async fn finish(&mut self, status: ExitStatus, findings: &[&str]) {
+    pub(crate) async fn finish(&mut self, status: ExitStatus, findings: Vec<Arc<str>>) {
         if let Some(egress) = self.egress.take() {
             egress.refusing.record().await;
             egress.subject.close().await;
@@ -278,7 +278,7 @@ impl Wired {
         self.hub.hang_up();
         let mut entry = self.entry(Event::SandboxExit);
         entry.status = Some(status.0.into());
-        entry.findings = findings.iter().map(|finding| (*finding).into()).collect();
+        entry.findings = findings;
         entry.duration_ms = u64::try_from(self.begun.elapsed().as_millis()).ok();
         if let Err(error) = self.record.recorder().record(entry).await {
             tracing::error!(%error, "the end of the sandbox is not in the record");

@@ -5,12 +5,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use gig_policy::SandboxId;
 use gig_sandbox::{Bind, BindMode, CpuShare, Kept, ResourceLimits, SeccompProfile, Spec, Stdio};
 use gig_web::store::ServerSpec;
 
-use crate::private_places;
+use crate::{args::value, private_places};
 
 /// What of a sandbox is the appliance's, and not the server's.
 pub(super) struct Surroundings {
@@ -36,10 +36,15 @@ pub(super) fn spec(server: &ServerSpec, around: Surroundings) -> anyhow::Result<
         bail!("the server has no command");
     };
     let source = server.source.as_ref();
+    let binds: Vec<Bind> = server
+        .read_only
+        .iter()
+        .map(|text| bind(text))
+        .collect::<anyhow::Result<_>>()?;
     let server_program = match source {
         // What is named is in what is kept.
         Some(_) => None,
-        None => file_of(named, &server.read_only),
+        None => file_of(named, &binds),
     };
     let program = match &server_program {
         Some(_) => SERVER_PROGRAM.into(),
@@ -63,11 +68,7 @@ pub(super) fn spec(server: &ServerSpec, around: Surroundings) -> anyhow::Result<
                 .map(|(name, value)| (name.into(), value.into()))
                 .collect()
         }),
-        binds: server
-            .read_only
-            .iter()
-            .map(bind)
-            .collect::<anyhow::Result<_>>()?,
+        binds,
         workdir: source
             .and_then(|source| source.workdir.as_ref())
             .map(PathBuf::from),
@@ -94,24 +95,29 @@ pub(super) fn spec(server: &ServerSpec, around: Surroundings) -> anyhow::Result<
 
 /// The program's file, where nothing else shows it to the sandbox: it is then at [`SERVER_PROGRAM`]. One of
 /// the system, or in a folder that is shown, keeps its place: it may look for its own files beside it.
-fn file_of(program: &str, shown: &[String]) -> Option<PathBuf> {
+fn file_of(program: &str, binds: &[Bind]) -> Option<PathBuf> {
     let file = Path::new(program);
-    let seen = gig_sandbox::is_shown(file) || shown.iter().any(|path| file.starts_with(path));
+    let mut shown = binds.iter().map(|bind| &bind.dest);
+    let seen = gig_sandbox::is_shown(file) || shown.clone().any(|path| file.starts_with(path));
     // Nothing can be put below what is shown from the host.
-    let taken = shown.iter().any(|path| {
+    let taken = shown.any(|path| {
         Path::new(SERVER_PROGRAM).starts_with(path) || path.starts_with(SERVER_PROGRAM)
     });
     let is_file = file.is_absolute() && file.is_file();
     (is_file && !seen && !taken).then(|| file.to_owned())
 }
 
-fn bind(path: &String) -> anyhow::Result<Bind> {
-    let source = Path::new(path)
-        .canonicalize()
-        .with_context(|| format!("cannot show {path} to the program: it must exist"))?;
+/// `PATH[:DEST]`, as `gig run --ro` takes it.
+fn bind(text: &str) -> anyhow::Result<Bind> {
+    let arg =
+        value::bind(text).map_err(|why| anyhow!("cannot show {text:?} to the program: {why}"))?;
+    let source = arg.source.canonicalize().with_context(|| {
+        let path = arg.source.display();
+        format!("cannot show {path} to the program: it must exist")
+    })?;
     Ok(Bind {
         source,
-        dest: PathBuf::from(path),
+        dest: arg.dest.unwrap_or(arg.source),
         mode: BindMode::Ro,
     })
 }
@@ -132,8 +138,15 @@ mod tests {
         std::fs::write(&file, "#!/bin/sh\n").unwrap();
         assert_eq!(file_of(named, &[]).as_deref(), Some(file.as_path()));
         let beside = folder.path().to_str().unwrap().to_owned();
-        assert_eq!(file_of(named, &[beside]), None, "it is shown");
-        assert_eq!(file_of(named, &["/app".to_owned()]), None, "no place");
+        let at = |dest: &str| bind(&format!("{beside}:{dest}")).unwrap();
+        assert_eq!(file_of(named, &[at(&beside)]), None, "it is shown");
+        assert_eq!(file_of(named, &[at("/app")]), None, "no place");
+        let elsewhere = file_of(named, &[at("/srv")]);
+        assert_eq!(
+            elsewhere.as_deref(),
+            Some(file.as_path()),
+            "shown, but not there"
+        );
         assert_eq!(file_of("/bin/sh", &[]), None, "the system's");
         assert_eq!(file_of("sh", &[]), None, "looked up inside");
         assert_eq!(file_of(folder.path().to_str().unwrap(), &[]), None);

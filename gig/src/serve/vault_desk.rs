@@ -154,6 +154,7 @@ fn facts(listed: Listed) -> SecretFacts {
         name: listed.name,
         kind: listed.kind,
         provider: listed.provider,
+        services: listed.services,
         entrusted: listed.entrusted,
         hands_out: listed.hands_out,
         custody: listed.custody,

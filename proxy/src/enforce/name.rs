@@ -80,6 +80,9 @@ impl NameEnforcer {
                     // Its address is ours: what is asked of it waits for a person.
                     entry.findings.push(HELD.into());
                 }
+                if !ADDRESSES.contains(&query_type) {
+                    entry.findings.push(NO_DATA.into());
+                }
             }
             Verdict::Deny(denial) => {
                 fill_policy(&mut entry, &denial.policy, denial.rule.as_ref());
@@ -278,6 +281,10 @@ impl NameEnforcer {
     }
 }
 
+/// Types that clients ask on their way to an address; without AAAA, HTTPS and SVCB (RFC 9460) they go on.
+const ADDRESSES: [&str; 4] = ["A", "AAAA", "HTTPS", "SVCB"];
+/// Why a program may find nothing at a name that is allowed: its mail exchangers, say, or its SRV records.
+const NO_DATA: &str = "answered with nothing: sandboxes are told addresses alone";
 /// Within this time one record stands for all questions that are decided alike.
 const REPEAT: Duration = Duration::from_secs(1);
 /// Beyond this many different questions in a second each is recorded, without counting.
@@ -377,6 +384,25 @@ mod tests {
         assert_eq!(entry.verdict, Some(VerdictWord::WouldDeny));
         assert_eq!(entry.reason, Some(DenyReason::HostNotAllowed));
         assert_eq!(entry.findings, [Arc::from(HELD)]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_allowed_name_whose_records_are_not_told_says_so() {
+        let (recorder, log) = gig_audit::Recorder::in_memory();
+        let enforcer = NameEnforcer::new(Ledger::from(recorder));
+        let (subject, name) = (subject(), Fqdn::parse("db.example").unwrap());
+        let open = "version: 1\negress: [{host: db.example}]\n";
+        subject.set_policy(Policy::compile(open, "p").unwrap());
+        for query_type in ["A", "AAAA", "HTTPS", "SRV", "TXT"] {
+            let _permit = enforcer.enforce(&subject, &name, query_type).await.unwrap();
+            let findings = log.records().last().unwrap().entry.findings.clone();
+            let told = findings == [Arc::from(NO_DATA)];
+            assert_eq!(
+                told,
+                matches!(query_type, "SRV" | "TXT"),
+                "{query_type}: {findings:?}"
+            );
+        }
     }
 
     #[tokio::test(start_paused = true)]

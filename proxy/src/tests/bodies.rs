@@ -64,6 +64,30 @@ async fn large_bodies_come_back_whole_and_are_counted() {
     }
 }
 
+/// As searches of Elasticsearch are asked; hyper sends none with a GET unless it is told to.
+#[tokio::test]
+async fn the_body_of_a_get_passes_whether_its_length_is_known_or_not() {
+    let open = || {
+        let frames =
+            ["a ", "question"].map(|part| Ok(Frame::data(Bytes::from_static(part.as_bytes()))));
+        StreamBody::new(futures_util::stream::iter(frames)).boxed()
+    };
+    for (client, origin) in PAIRINGS {
+        let (lab, _origin) = echoing(origin).await;
+        let mut sender = lab.https("api.test", client).await;
+        for (body, is_open) in [(full("a question"), false), (open(), true)] {
+            let mut request = post(client, body);
+            *request.method_mut() = http::Method::GET;
+            if is_open && client == "http/1.1" {
+                let chunked = "chunked".parse().unwrap();
+                request.headers_mut().insert("transfer-encoding", chunked);
+            }
+            let answer = sender.send(request).await;
+            assert_eq!(answer.body, "a question", "{client} to {origin}, {is_open}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn trailers_pass_in_every_pairing() {
     for (client, origin) in PAIRINGS {

@@ -217,4 +217,21 @@ mod tests {
         assert!(!past.contains(&"10.200.0.1"), "{past:?}");
         assert!(!past.iter().any(|own| own.contains('[')), "{past:?}");
     }
+
+    #[test]
+    fn no_secret_takes_the_place_of_what_is_set_here() {
+        let env = build(&Surroundings {
+            id: SandboxId::new(Uuid::nil()),
+            proxy: Some((Ipv4Addr::new(10, 200, 0, 1), 3128)),
+            own: None,
+            authority: true,
+            image: &[],
+            listed: &[],
+        });
+        let built = env.keys().filter_map(|name| name.to_str());
+        for name in built.chain(NOT_AN_IMAGES) {
+            let secret: gig_policy::SecretName = name.parse().unwrap();
+            assert!(secret.is_taken(), "{name}");
+        }
+    }
 }

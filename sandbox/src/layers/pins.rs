@@ -1,10 +1,10 @@
-//! Holding what lies above a mask in its place.
+//! Holding what lies above a mask, or above a read-only mount, in its place.
 //!
-//! A mask covers a place, and a directory above it in a writable mount could be
+//! Either covers a place, and a directory above it in a writable mount could be
 //! moved: the host would have the credentials under another name, which the
-//! next sandbox would be shown, or another file where the record was. So every
-//! directory between the mount and a mask is mounted onto itself; the kernel
-//! moves no mount point.
+//! next sandbox would be shown, or another file where the record was, or hooks
+//! that the program wrote where its caller had shown them read-only. So every
+//! directory between is mounted onto itself; the kernel moves no mount point.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,10 @@ use crate::spec::BindMode;
 
 /// The mounts with their pins, each with the masks that lie in it, parents first.
 pub(crate) fn pinned(binds: Vec<VettedBind>) -> Vec<VettedBind> {
-    let dests: Vec<PathBuf> = binds.iter().map(|bind| bind.dest.clone()).collect();
+    let dests: Vec<_> = binds
+        .iter()
+        .map(|bind| (bind.dest.clone(), bind.mode))
+        .collect();
     let mut all: Vec<VettedBind> = Vec::new();
     for mut bind in binds {
         if bind.mode == BindMode::Rw {
@@ -28,16 +31,25 @@ pub(crate) fn pinned(binds: Vec<VettedBind>) -> Vec<VettedBind> {
 }
 
 /// Takes the masks that lie deeper out of the mount, into pins.
-fn split(bind: &mut VettedBind, dests: &[PathBuf]) -> Vec<VettedBind> {
+fn split(bind: &mut VettedBind, dests: &[(PathBuf, BindMode)]) -> Vec<VettedBind> {
     let above = |mask: &Mask| mask.below.parent().map(Path::to_owned).unwrap_or_default();
     let (direct, deep): (Vec<_>, Vec<_>) = std::mem::take(&mut bind.masks)
         .into_iter()
         .partition(|mask| above(mask).as_os_str().is_empty());
     bind.masks = direct;
+    let kept = dests.iter().filter(|(_, mode)| *mode == BindMode::Ro);
+    let kept = kept.filter_map(|(dest, _)| dest.strip_prefix(&bind.dest).ok());
+    // Where a place is not there, its mount says so.
+    let is_there = |place: &&Path| bind.source.join(place).is_dir();
     let places: BTreeSet<PathBuf> = deep
         .iter()
-        .flat_map(|mask| mask.below.ancestors().skip(1).map(Path::to_owned))
+        .flat_map(|mask| mask.below.ancestors().skip(1))
+        .chain(
+            kept.flat_map(|below| below.ancestors().skip(1))
+                .filter(is_there),
+        )
         .filter(|place| !place.as_os_str().is_empty())
+        .map(Path::to_owned)
         .collect();
     let pin = |place: PathBuf| VettedBind {
         source: bind.source.join(&place),
@@ -63,7 +75,7 @@ fn split(bind: &mut VettedBind, dests: &[PathBuf]) -> Vec<VettedBind> {
     };
     // What another mount of the caller's covers is not there to be moved.
     let covered = |pin: &VettedBind| {
-        dests.iter().any(|dest| {
+        dests.iter().any(|(dest, _)| {
             dest != &bind.dest && dest.starts_with(&bind.dest) && pin.dest.starts_with(dest)
         })
     };
@@ -126,6 +138,28 @@ mod tests {
                 "/host/w/.local/share /w/.local/share [keyrings]",
             ]
         );
+    }
+
+    #[test]
+    fn every_directory_above_what_is_shown_read_only_is_held() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(folder.path().join(".git/info/x")).unwrap();
+        let whole = || VettedBind {
+            source: folder.path().to_owned(),
+            ..bind("/w", BindMode::Rw, &[])
+        };
+        let told = |mode| {
+            let all = pinned(vec![whole(), bind("/w/.git/info/x", mode, &[])]);
+            all.into_iter().map(|bind| bind.dest).collect::<Vec<_>>()
+        };
+        let places = ["/w", "/w/.git", "/w/.git/info", "/w/.git/info/x"];
+        assert_eq!(told(BindMode::Ro), places.map(PathBuf::from));
+        assert_eq!(
+            told(BindMode::Rw),
+            ["/w", "/w/.git/info/x"].map(PathBuf::from)
+        );
+        let absent = pinned(vec![whole(), bind("/w/no/where", BindMode::Ro, &[])]);
+        assert_eq!(absent.len(), 2, "{absent:?}");
     }
 
     #[test]

@@ -32,6 +32,60 @@ fn folders_above_hidden_ones_cannot_be_moved_away() {
     assert!(!second.text().contains("PRIVATE-KEY"), "{second}");
 }
 
+/// Hooks, say, that the host runs.
+#[test]
+fn folders_above_what_is_shown_read_only_cannot_be_moved_away() {
+    let lab = Lab::new();
+    let folder = lab.folder("project");
+    let kept = folder.join(".git/hooks");
+    fs::create_dir_all(&kept).expect("make folders");
+    fs::write(kept.join("pre-commit"), "true").expect("write a hook");
+    let user = lab.user();
+    for made in [".git", ".git/hooks", ".git/hooks/pre-commit"] {
+        let made = folder.join(made);
+        std::os::unix::fs::chown(made, Some(user.uid), Some(user.gid)).expect("give it away");
+    }
+    let run = lab.gig().option(["--rw", &text(&folder)]);
+    let run = run.option(["--ro", &text(&kept)]).sh(&format!(
+        "cd {} && touch .git/index && echo writable; mv .git away && mkdir -p .git/hooks; \
+         echo evil >.git/hooks/pre-commit; true",
+        text(&folder)
+    ));
+    let run = run.says("writable");
+    let hook = fs::read_to_string(kept.join("pre-commit")).expect("the hook");
+    assert_eq!(hook, "true", "{run}");
+}
+
+/// A program may write there; what comes of it later is for a person to see.
+#[test]
+fn what_a_program_leaves_for_the_host_to_run_is_told_and_recorded() {
+    let lab = Lab::new();
+    let folder = lab.folder("project");
+    let path = text(&folder);
+    let run = lab.gig().option(["--rw", &path]).sh(&format!(
+        "cd {path} && mkdir -p .git/hooks && echo evil >.git/hooks/post-checkout && echo x >file"
+    ));
+    let hook = format!("{path}/.git/hooks/post-checkout");
+    let run = run
+        .exits(0)
+        .complains(&format!("changed what this host runs by itself: {hook};"));
+    let ended = run
+        .audit
+        .of(gig_audit::Event::SandboxExit)
+        .next()
+        .expect("its end");
+    let finding = format!("changed what the host runs by itself: {hook}");
+    assert!(
+        ended.findings.iter().any(|one| **one == *finding),
+        "{ended:?}"
+    );
+    let run = lab
+        .gig()
+        .option(["--rw", &path])
+        .sh(&format!("echo y >{path}/file"));
+    assert!(!run.exits(0).error_text().contains("by itself"));
+}
+
 #[test]
 fn the_record_cannot_be_exchanged_for_another() {
     let lab = Lab::new();

@@ -140,11 +140,30 @@ fn every_kind_of_secret_is_set_by_api_as_by_command() {
         assert_eq!(made.status, 201, "{kind}: {made:?}");
         let told = |name: &str| {
             let one = ask(&appliance, &token, "GET", &path(name), &json!({})).json();
-            let told = ["kind", "provider", "entrusted", "hands_out", "version"];
+            let told = [
+                "kind",
+                "provider",
+                "entrusted",
+                "hands_out",
+                "version",
+                "services",
+            ];
             told.map(|field| one[field].clone())
         };
         assert_eq!(told(&api), told(&command), "{kind}");
         assert_eq!(told(&api)[0], kind.replace('-', "_"));
+        // Whom gig itself asks is told wherever it is listed.
+        let asks = definition
+            .lines()
+            .find_map(|line| line.trim().strip_prefix("token_url: "));
+        let asks: Vec<&str> = asks.into_iter().collect();
+        assert_eq!(told(&api)[5], json!(asks), "{kind}");
+        let listed = appliance.gig(&["secret", "ls"], "");
+        assert!(
+            asks.iter()
+                .all(|url| listed.output.contains(&format!("gig asks {url}"))),
+            "{listed:?}"
+        );
     }
 }
 
@@ -279,6 +298,20 @@ fn secrets_are_listed_with_where_they_may_go_and_unusable_ones_are_refused() {
     ] {
         let refused = ask(&appliance, &token, "PUT", "/api/v1/secrets/OTHER", &body);
         assert_eq!(refused.status, status, "{body}: {refused:?}");
+    }
+    for name in ["HOME", "LD_PRELOAD"] {
+        let (path, body) = (format!("/api/v1/secrets/{name}"), json!({"value": SECOND}));
+        let refused = ask(&appliance, &token, "PUT", &path, &body);
+        assert_eq!(refused.status, 422, "{refused:?}");
+        let (path, body) = (
+            format!("/api/v1/servers/{name}"),
+            json!({"command": ["true"], "secrets": [name]}),
+        );
+        let refused = ask(&appliance, &token, "PUT", &path, &body);
+        assert!(
+            refused.status == 422 && refused.body.contains("name of its own"),
+            "{refused:?}"
+        );
     }
     let named = ask(
         &appliance,

@@ -47,6 +47,13 @@ fn what_was_denied_is_simulated_suggested_and_shown_to_who_approves() {
     }
     assert_eq!(simulate(NOTHING, None)["newly_allowed"], json!([]));
     assert_eq!(simulate(WANTED, Some("another"))["records"], 0);
+    for place in [
+        json!({"server": "another", "policy": "web"}),
+        json!({"team": "another", "policy": "web"}),
+    ] {
+        let absent = ask(&appliance, &token, "/api/v1/assignments/simulate", &place);
+        assert_eq!(absent.status, 404, "{absent:?}");
+    }
     let body = json!({"document": WANTED});
     for role in ["viewer", "auditor"] {
         let token = appliance.token(role);

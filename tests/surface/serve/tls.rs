@@ -337,18 +337,22 @@ fn the_certificates_key_is_shown_to_no_sandbox() {
     let folder = files.folder.path().to_str().expect("UTF-8");
     // A sandbox with an id of its own: nothing but gig keeps it out.
     files.mode("key.pem", 0o644);
-    let look = format!("cd {folder} && cat chain.pem; cat key.pem; echo looked");
-    let add = [
-        "server", "add", "look", "--ro", folder, "--", "sh", "-c", &look,
-    ];
-    let added = appliance.gig(&add, "");
-    assert_eq!(added.status, 0, "{added:?}");
-    let sandbox = appliance.run("look");
-    appliance.until("it has ended", |one| one.ended(&sandbox).is_some());
-    let log = appliance.gig(&["logs", &sandbox], "");
-    assert!(log.output.contains("BEGIN CERTIFICATE"), "{log:?}");
-    assert!(log.output.contains("looked"), "{log:?}");
-    assert!(!log.output.contains("PRIVATE KEY"), "{log:?}");
+    for (name, at) in [("look", folder), ("elsewhere", "/shown/there")] {
+        let look = format!("cd {at} && cat chain.pem; cat key.pem; echo looked");
+        let shown = format!("{folder}:{at}");
+        let shown = if at == folder { folder } else { &shown };
+        let add = [
+            "server", "add", name, "--ro", shown, "--", "sh", "-c", &look,
+        ];
+        let added = appliance.gig(&add, "");
+        assert_eq!(added.status, 0, "{added:?}");
+        let sandbox = appliance.run(name);
+        appliance.until("it has ended", |one| one.ended(&sandbox).is_some());
+        let log = appliance.gig(&["logs", &sandbox], "");
+        assert!(log.output.contains("BEGIN CERTIFICATE"), "{log:?}");
+        assert!(log.output.contains("looked"), "{log:?}");
+        assert!(!log.output.contains("PRIVATE KEY"), "{log:?}");
+    }
 }
 
 #[test]

@@ -319,6 +319,12 @@ fn check(
         name: name.shared().clone(),
         why,
     };
+    if name.is_taken() {
+        return Err(wrong(
+            "has the name of a variable that is gig's own inside a sandbox, or is read by what starts programs: \
+             give it a name of its own",
+        ));
+    }
     if let Some(shape) = &definition.shape {
         shape.shape()?;
     }

@@ -15,6 +15,9 @@ pub struct Listed {
     pub kind: &'static str,
     /// Where its value comes from.
     pub provider: &'static str,
+    /// URLs that gig itself asks, for the value or for what is minted from it, as the definition names them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub services: Vec<String>,
     /// Its real value may be handed in: shown as a warning everywhere.
     pub entrusted: bool,
     /// Programs may get credentials with it that work: shown as a warning everywhere.
@@ -89,6 +92,7 @@ impl Vault {
                 name: row.name.to_string(),
                 kind: definition.kind.kind().name(),
                 provider: definition.provider.name(),
+                services: definition.services(),
                 entrusted: definition.entrusted,
                 hands_out: definition.kind.kind().hands_out(),
                 custody: view.versions(&row.name).any(|row| row.custody),

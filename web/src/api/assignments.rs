@@ -79,7 +79,7 @@ impl AssignmentView {
         unseen.beside(self.known(app).await)
     }
 
-    /// For whom it is, where the policy is one that is kept.
+    /// For whom it is, where the policy is one that is kept and the server or team is there.
     pub(super) async fn known(&self, app: &App) -> Result<Place, Problem> {
         let place = self.place()?;
         if let Some(name) = self.policy.clone() {
@@ -87,6 +87,15 @@ impl AssignmentView {
             let kept = app.ask(move |store| store.policy(&wanted, None)).await?;
             if kept.is_none() {
                 return Err(Problem::missing("policy", &name));
+            }
+            let placed = app.ask(|store| store.placed()).await?;
+            let missing = match &place {
+                Place::Server(name) => !placed.servers.iter().any(|server| server.name == *name),
+                Place::Team(name) => !placed.teams.iter().any(|team| team.name == *name),
+                Place::Profile(_) | Place::All => false,
+            };
+            if missing {
+                return Err(Problem::missing(place.scope(), place.subject()));
             }
         }
         Ok(place)

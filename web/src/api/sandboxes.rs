@@ -211,7 +211,8 @@ pub(crate) async fn stop(
     params(("Gig-Profile" = Option<String>, Header, description = "whose it is, where a token acts for others: \
         its scopes name `profiles:act`")),
     responses((status = 200, description = "both streams, as they came", content_type = "application/octet-stream"),
-              (status = 404, body = Problem), (status = 409, description = "another node keeps it and does not answer", body = Problem)))]
+              (status = 404, body = Problem), (status = 409, description = "a node keeps it that is none of these any more", body = Problem),
+              (status = 504, description = "another node keeps it and does not answer", body = Problem)))]
 pub(crate) async fn log(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -221,8 +222,8 @@ pub(crate) async fn log(
     let sight = Sight::of(&app, &caller, &headers).await?;
     let printed = log_of(&app, &caller, &id, &sight).await?;
     // Nothing is not what it printed, where another node knows that.
-    if let Some(why) = printed.unread {
-        return Err(Problem::new(StatusCode::CONFLICT, "elsewhere", why));
+    if let Some(problem) = printed.unread {
+        return Err(problem);
     }
     // Whatever a program printed, no browser may take it for a page.
     let plain = [(header::CONTENT_TYPE, "application/octet-stream")];
@@ -270,7 +271,7 @@ pub(crate) struct Printed {
     /// The other node that keeps it, where that can be asked.
     pub(crate) asked: Option<String>,
     /// Why it cannot be read, where another node keeps it.
-    pub(crate) unread: Option<String>,
+    pub(crate) unread: Option<Problem>,
 }
 
 /// What it printed; the console shows the same.
@@ -301,7 +302,7 @@ pub(crate) async fn log_of(
     let place = (known.view.server, LogFrom::Newest);
     let (lines, mut unread) = match server_log::find(app, caller, place, &asked, sight).await {
         Ok(page) => (page.lines, None),
-        Err(problem) if keeper_asked.is_some() => (Vec::new(), Some(problem.detail)),
+        Err(problem) if keeper_asked.is_some() => (Vec::new(), Some(problem)),
         Err(problem) => return Err(problem),
     };
     let lines = lines.into_iter().map(|line| line.text + "\n");
@@ -309,7 +310,7 @@ pub(crate) async fn log_of(
     // A record that came with a backup tells of a node that is none of these, but whose lines may be here.
     if octets.is_empty() && keeper_asked.is_none() && keeper != app.node {
         let words = format!("the gig on {keeper} keeps what this sandbox printed: ask that one");
-        unread = Some(words);
+        unread = Some(Problem::new(StatusCode::CONFLICT, "elsewhere", words));
     }
     Ok(Printed {
         log: SandboxLog { octets, dropped: 0 },

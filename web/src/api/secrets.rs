@@ -36,6 +36,8 @@ pub(crate) struct SecretView {
     pub(crate) kind: &'static str,
     /// Where the value comes from.
     pub(crate) provider: &'static str,
+    /// URLs that gig itself asks, for the value or for what is minted from it, as the definition names them.
+    pub(crate) services: Vec<String>,
     /// Whether the vault has it; else policies or servers name what is not there.
     pub(crate) set: bool,
     /// A warning: programs may be handed the real value.
@@ -403,6 +405,7 @@ impl SecretView {
             name: name.to_owned(),
             kind: "",
             provider: "",
+            services: Vec::new(),
             set: false,
             entrusted: false,
             hands_out: false,
@@ -439,6 +442,7 @@ impl From<SecretFacts> for SecretView {
         Self {
             kind: facts.kind,
             provider: facts.provider,
+            services: facts.services,
             set: true,
             entrusted: facts.entrusted,
             hands_out: facts.hands_out,

@@ -252,6 +252,15 @@ fn check(spec: &ServerSpec) -> Result<(), Problem> {
     if let Some(path) = spec.read_only.iter().find(|path| !path.starts_with('/')) {
         return refused(format!("{path:?} is no absolute path"));
     }
+    let placed = |path: &&String| {
+        path.rsplit_once(':')
+            .is_none_or(|(_, dest)| dest.starts_with('/'))
+    };
+    if let Some(path) = spec.read_only.iter().find(|path| !placed(path)) {
+        return refused(format!(
+            "{path:?} is no PATH or PATH:DEST: what is behind the last colon is where it is inside, an absolute path"
+        ));
+    }
     if spec
         .source
         .as_ref()
@@ -264,8 +273,13 @@ fn check(spec: &ServerSpec) -> Result<(), Problem> {
         );
     }
     for name in &spec.secrets {
-        if let Err(error) = name.parse::<gig_policy::SecretName>() {
-            return refused(format!("secret {name:?}: {error}"));
+        match name.parse::<gig_policy::SecretName>() {
+            Err(error) => return refused(format!("secret {name:?}: {error}")),
+            Ok(name) => {
+                if let Some(words) = name.taken() {
+                    return refused(words);
+                }
+            }
         }
     }
     if spec.pids == Some(0) || spec.cpu_millis == Some(0) || spec.memory == Some(0) {

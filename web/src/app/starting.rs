@@ -6,7 +6,7 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use futures_util::future::{BoxFuture, FutureExt as _, Shared};
-use gig_audit::Entry;
+use gig_audit::{Entry, VerdictWord};
 use gig_policy::SandboxId;
 use http::StatusCode;
 use parking_lot::Mutex;
@@ -122,6 +122,13 @@ impl App {
                 app.start(name, id, profile).await
             };
             let started = started.await;
+            if let Err(problem) = &started {
+                let words = format!("sandbox not started: {}", problem.detail);
+                let mut entry = tell(id, &words);
+                entry.verdict = Some(VerdictWord::Deny);
+                // What is not recorded was told to who asked.
+                drop(app.record(entry).await);
+            }
             app.claimed(id, started.is_ok()).await;
             started.map(Started::Here)
         };

@@ -115,7 +115,10 @@ pub(crate) async fn show(
     let page = SandboxPage {
         suggest: suggest(&app, &caller, &one).await?,
         frame: Frame::new(&caller, "/sandboxes"),
-        unread: printed.unread.unwrap_or_default(),
+        unread: printed
+            .unread
+            .map(|problem| problem.detail)
+            .unwrap_or_default(),
         log_at: printed.asked.unwrap_or_default(),
         all,
         one,

@@ -63,6 +63,7 @@ fn added(name: &str) -> SecretFacts {
         kind: "static",
         provider: "embedded",
         entrusted: false,
+        services: Vec::new(),
         hands_out: false,
         custody: false,
         created: Timestamp::UNIX_EPOCH,

@@ -228,7 +228,8 @@ pub struct ServerSpec {
     /// Names of secrets of the vault whose sentinels the program gets; the policy says where they may go.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<String>,
-    /// Files and directories of this machine that the program sees, read-only.
+    /// Files and directories of this machine that the program sees, read-only: `PATH`, or `PATH:DEST` for another
+    /// place inside.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub read_only: Vec<String>,
     /// Where its connections may go before policy is asked.

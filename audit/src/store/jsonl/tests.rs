@@ -258,3 +258,26 @@ fn a_fifo_that_nobody_reads_is_refused_by_that_word() {
         "{refused}"
     );
 }
+
+/// Whoever could write where a record is to be would have gig begin one in another file.
+#[tokio::test]
+async fn a_link_leads_to_a_record_that_is_there_and_to_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    for (link, file) in [
+        ("new.jsonl", "absent"),
+        ("empty.jsonl", "empty"),
+        ("own.jsonl", "own"),
+    ] {
+        std::os::unix::fs::symlink(at(file), at(link)).unwrap();
+    }
+    fs::write(at("empty"), "").unwrap();
+    append(&at("own"), 1).await;
+    for link in ["new.jsonl", "empty.jsonl"] {
+        let refused = JsonlStore::open(&at(link)).unwrap_err().to_string();
+        assert!(refused.contains("is a link"), "{refused}");
+    }
+    assert!(!at("absent").exists());
+    append(&at("own.jsonl"), 1).await;
+    assert_eq!(verified(&at("own")).head.seq, 2);
+}

@@ -3,7 +3,12 @@
 use gig_vault::vault::{Listed, VersionState};
 use serde_json::json;
 
-use crate::{args::secret::SecretLsArgs, exit_status::ExitStatus, output, secrets};
+use crate::{
+    args::secret::SecretLsArgs,
+    exit_status::ExitStatus,
+    output::{self, printable},
+    secrets,
+};
 
 /// Said of a secret with which programs get what they then hold.
 pub(super) const HANDS_OUT: &str =
@@ -82,6 +87,9 @@ fn remarks(secret: &Listed) -> String {
     }
     if secret.hands_out {
         text += HANDS_OUT;
+    }
+    for service in &secret.services {
+        text += &format!("\n  gig asks {}", printable(service));
     }
     if secret.custody {
         text += "\n  in its owner's custody: needs the passphrase";

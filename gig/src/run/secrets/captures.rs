@@ -18,6 +18,9 @@ pub(super) fn check(
     captured: &[SecretName],
 ) -> anyhow::Result<()> {
     for name in captured {
+        if let Some(words) = name.taken() {
+            bail!("cannot capture a login as {name}: {words}");
+        }
         let grants = name
             .of_grants()
             .with_context(|| format!("cannot capture a login as {name}"))?;

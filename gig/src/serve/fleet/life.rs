@@ -9,7 +9,9 @@ use anyhow::Context;
 use gig_audit::{Entry, Event, VerdictWord};
 use gig_netns::Lease;
 use gig_proxy::{Subject, credential::Wallet};
-use gig_sandbox::{Design, ExitStatus, Kept, Network as Net, Place, Running, WaitError};
+use gig_sandbox::{
+    Design, ExitStatus, Kept, Network as Net, Place, Running, StartSandboxError, WaitError,
+};
 use gig_web::{
     Attached, Decide, Decided, Ruling, SandboxFacts, Wanted,
     control::{EndCause, Ended},
@@ -283,7 +285,13 @@ fn build(
     let lines = fleet.kept.of(Arc::clone(&facts.server), facts.id, stream);
     let following = log.clone().follow(printed, lines, streams.tell);
     fleet.tasks.spawn_on(following, runtime);
-    let running = prepared.go()?;
+    let running = match prepared.go() {
+        Ok(running) => running,
+        Err(error) => {
+            runtime.block_on(never_ran(fleet, &facts, &error));
+            return Err(error.into());
+        }
+    };
     let member = Arc::new(Member {
         facts: facts.into(),
         subject,
@@ -303,6 +311,17 @@ fn build(
         held: streams.held,
         seat: asked.seat,
     })
+}
+
+/// Records the end of a sandbox whose program could not be executed: its beginning is in the record.
+async fn never_ran(fleet: &Fleet, facts: &SandboxFacts, error: &StartSandboxError) {
+    let mut entry = entry(Event::SandboxExit, facts);
+    entry.verdict = None;
+    entry.status = Some(error.exit_code().into());
+    entry.findings = vec![format!("not started: {error}").into()];
+    if let Err(error) = fleet.recorder.record(entry).await {
+        tracing::error!(%error, "the end of a sandbox is not in the record");
+    }
 }
 
 /// Waits for the end, or brings it about: SIGTERM, and SIGKILL later (requirement 003-26).

@@ -3,7 +3,11 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use gig_policy::DenyReason;
-use http::{Request, Response};
+use http::{
+    HeaderValue, Request, Response,
+    header::{CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE},
+};
+use http_body::Body as _;
 use hyper::client::conn::http1;
 
 use super::{Origin, Origins};
@@ -315,6 +319,7 @@ async fn send_on(
     if let Err(error) = sender.ready().await {
         return Err(Unsent::by_http1(error, true));
     }
+    frame_body(request);
     let watching = interims.watch(request);
     tokio::select! {
         biased;
@@ -326,6 +331,17 @@ async fn send_on(
             }
         },
         () = watching.too_much() => Err(Unsent::too_much()),
+    }
+}
+
+/// Has a body of no known length sent in chunks whatever the method: of a GET hyper takes it for none, and the origin
+/// would answer another question (RFC 9110 §9.3.1 leaves such a body to the origin).
+fn frame_body(request: &mut Request<Upload>) {
+    let body = request.body();
+    let is_open = body.size_hint().exact().is_none() && !body.is_end_stream();
+    let headers = request.headers_mut();
+    if is_open && !headers.contains_key(CONTENT_LENGTH) && !headers.contains_key(UPGRADE) {
+        headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
     }
 }
 

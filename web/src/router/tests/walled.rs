@@ -226,6 +226,31 @@ async fn the_next_token_of_the_same_person_has_what_the_first_one_ran() {
     assert_eq!(asked(&appliance, stop, &next, None).await.0, 202);
 }
 
+/// It is told what it may answer; of what was denied the record tells, which it may not read.
+#[tokio::test]
+async fn a_token_that_answers_alone_sees_what_waits() {
+    let appliance = Furnished::new().await;
+    let records = [denial(&appliance.sandbox, ("ana", "new.example", "/y"))];
+    appliance.record(records.into_iter()).await;
+    for (scopes, sees_denied) in [
+        ("servers:run approvals:answer", false),
+        ("audit servers:run approvals:answer", true),
+    ] {
+        let token = appliance.token("ana", Role::Editor, (scopes, "docs"));
+        let (status, body) = asked(&appliance, "GET /api/v1/held", &token, None).await;
+        assert_eq!(status, 200, "{scopes}: {body}");
+        assert!(body.contains("\"h1\""), "{scopes}: {body}");
+        assert_eq!(
+            body.contains("new.example"),
+            sees_denied,
+            "{scopes}: {body}"
+        );
+    }
+    let token = appliance.token("ana", Role::Editor, ("servers:run", "docs"));
+    let (status, body) = asked(&appliance, "GET /api/v1/held", &token, None).await;
+    assert_eq!(status, 403, "{body}");
+}
+
 #[tokio::test]
 async fn denials_of_others_neither_hide_nor_stand_for_ones_own() {
     let appliance = Furnished::new().await;
