@@ -70,7 +70,7 @@ async fn the_body_of_a_get_passes_whether_its_length_is_known_or_not() {
     let open = || {
         let frames =
             ["a ", "question"].map(|part| Ok(Frame::data(Bytes::from_static(part.as_bytes()))));
-        StreamBody::new(futures_util::stream::iter(frames)).boxed()
+        BodyExt::boxed(StreamBody::new(futures_util::stream::iter(frames)))
     };
     for (client, origin) in PAIRINGS {
         let (lab, _origin) = echoing(origin).await;

@@ -13,6 +13,20 @@ fn ask(appliance: &Appliance, token: &str, path: &str, body: &Value) -> Reply {
 }
 
 #[test]
+fn what_would_be_in_force_for_nobody_is_not_simulated() {
+    let appliance = Appliance::start();
+    let token = appliance.token("admin");
+    save(&appliance, &token, "web", NOTHING);
+    for place in [
+        json!({"server": "another", "policy": "web"}),
+        json!({"team": "another", "policy": "web"}),
+    ] {
+        let absent = ask(&appliance, &token, "/api/v1/assignments/simulate", &place);
+        assert_eq!(absent.status, 404, "{absent:?}");
+    }
+}
+
+#[test]
 fn what_was_denied_is_simulated_suggested_and_shown_to_who_approves() {
     let appliance = Appliance::start();
     let cookie = appliance.first_admin();
@@ -47,13 +61,6 @@ fn what_was_denied_is_simulated_suggested_and_shown_to_who_approves() {
     }
     assert_eq!(simulate(NOTHING, None)["newly_allowed"], json!([]));
     assert_eq!(simulate(WANTED, Some("another"))["records"], 0);
-    for place in [
-        json!({"server": "another", "policy": "web"}),
-        json!({"team": "another", "policy": "web"}),
-    ] {
-        let absent = ask(&appliance, &token, "/api/v1/assignments/simulate", &place);
-        assert_eq!(absent.status, 404, "{absent:?}");
-    }
     let body = json!({"document": WANTED});
     for role in ["viewer", "auditor"] {
         let token = appliance.token(role);
