@@ -337,6 +337,12 @@ fn welcome(appliance: &Appliance, args: &ServeArgs, local: SocketAddr) -> anyhow
              others have accounts on this machine, let people come by a name and TLS\n",
         );
     }
+    if let Err(error) = vault_desk::opens() {
+        let error = gig_policy::printable::printable(&format!("{error:#}"));
+        tell(&format!(
+            "gig: the vault does not open, and no sandbox starts here until it does: {error}\n"
+        ));
+    }
     let users = appliance.store.users()?;
     if users.iter().any(|user| user.role == Role::Admin) {
         tell(&format!("gig: console: {url}/\n"));

@@ -58,6 +58,8 @@ pub(crate) struct Caller {
     by_token: bool,
     /// The request, where it is to be made once.
     once: Option<Arc<Once>>,
+    /// What a program asked for that they answer.
+    request: Option<Arc<str>>,
     address: Option<SocketAddr>,
 }
 
@@ -76,6 +78,7 @@ impl Caller {
             standing: Standing::Itself,
             by_token: false,
             once: None,
+            request: None,
             address: None,
         }
     }
@@ -102,6 +105,7 @@ impl Caller {
             },
             by_token: false,
             once: None,
+            request: None,
             address,
         }
     }
@@ -231,6 +235,12 @@ impl Caller {
         format!("{}{}", self.role, self.narrowing.words())
     }
 
+    /// The same where they answer what a program asked for, by its id in the record.
+    pub(crate) fn answering(mut self, request: Option<&str>) -> Self {
+        self.request = request.map(Into::into);
+        self
+    }
+
     /// The same in a request that is made once.
     pub(crate) fn with(mut self, once: Once) -> Self {
         self.once = Some(Arc::new(once));
@@ -240,6 +250,7 @@ impl Caller {
     /// For a change.
     pub(crate) fn actor(&self, app: &App) -> Actor {
         Actor {
+            request: self.request.clone(),
             name: Arc::clone(&self.name),
             person: self.person.clone(),
             owner: self.owner,
@@ -381,6 +392,7 @@ async fn identify(app: &App, request: &Parts) -> Result<Caller, Problem> {
             standing: Standing::Itself,
             by_token: false,
             once: None,
+            request: None,
             address: None,
         });
     }
@@ -422,6 +434,7 @@ async fn by_token(app: &App, presented: Presented, peer: &Peer) -> Result<Caller
         standing: Standing::Token { id, role },
         by_token,
         once: None,
+        request: None,
         address: peer.address(),
     })
 }
@@ -457,6 +470,7 @@ async fn by_session(app: &App, presented: Presented, peer: &Peer) -> Result<Call
         session: Some(id),
         by_token: false,
         once: None,
+        request: None,
         address: peer.address(),
     })
 }

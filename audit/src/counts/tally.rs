@@ -104,7 +104,9 @@ impl Tally {
         let server = server.unwrap_or_default();
         let stands_for = counted(&row.findings);
         let times = i64::try_from(stands_for.unwrap_or(1)).unwrap_or(i64::MAX) * each;
-        if row.event != "response" && row.event != SECRET_USE {
+        // What was let and refused behind that, as at an address that is not public, is a denial of its own.
+        let refused_after = row.event == "response" && verdict == "deny";
+        if refused_after || (row.event != "response" && row.event != SECRET_USE) {
             let hour = Hour {
                 hour: hour.to_owned(),
                 server: server.clone(),
@@ -449,5 +451,11 @@ mod tests {
         let mut tally = Tally::default();
         tally.take(&response, 1);
         assert!(tally.hours.is_empty() && tally.hosts.is_empty());
+        // As metrics count it.
+        response.verdict = Some("deny".to_owned());
+        tally.take(&response, 2);
+        assert_eq!(tally.hours.values().copied().collect::<Vec<_>>(), [1]);
+        let denied: Vec<_> = tally.hosts.values().map(|one| one.denied).collect();
+        assert_eq!(denied, [1]);
     }
 }

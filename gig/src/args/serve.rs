@@ -270,7 +270,7 @@ pub(crate) struct ServerStartArgs {
     #[command(flatten)]
     pub(crate) server: ServerArgs,
     /// Start it for this person instead, as a gateway does for those whom it serves
-    #[arg(long = "for", value_name = "PROFILE")]
+    #[arg(long = "for", value_name = "PROFILE", value_parser = value::profile)]
     pub(crate) profile: Option<String>,
 }
 
@@ -380,7 +380,7 @@ pub(crate) struct McpArgs {
     pub(crate) ca: Option<PathBuf>,
     /// Be it for this person instead, as a gateway is for those whom it serves; elsewhere the token needs
     /// the scope profiles:act
-    #[arg(long = "for", value_name = "PROFILE")]
+    #[arg(long = "for", value_name = "PROFILE", value_parser = value::profile)]
     pub(crate) profile: Option<String>,
 }
 

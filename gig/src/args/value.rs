@@ -128,6 +128,13 @@ pub(crate) fn capture(text: &str) -> Result<SecretArg, String> {
     Ok(SecretArg { name, bindings })
 }
 
+/// Whom a sandbox runs for.
+pub(crate) fn profile(text: &str) -> Result<String, String> {
+    let name = text.parse::<gig_web::store::Name>();
+    name.map(|name| name.as_str().to_owned())
+        .map_err(|error| error.to_string())
+}
+
 pub(crate) fn bind(text: &str) -> Result<BindArg, String> {
     let (source, dest) = match text.rsplit_once(':') {
         Some((source, dest)) => (source, Some(dest)),

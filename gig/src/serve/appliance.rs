@@ -96,6 +96,7 @@ impl Appliance {
     /// When it is refused, or cannot be recorded.
     pub(crate) fn change(&self, change: &Change) -> anyhow::Result<()> {
         let actor = Actor {
+            request: None,
             once: None,
             name: changes::who(),
             person: Some(Actor::OWNER.into()),

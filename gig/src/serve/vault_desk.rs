@@ -20,6 +20,17 @@ use crate::secrets::{self as vault, described};
 #[derive(Debug)]
 pub(super) struct VaultDesk;
 
+/// Whether the vault, if there is one, opens here.
+///
+/// # Errors
+/// What is wrong, and what to do.
+pub(super) fn opens() -> anyhow::Result<()> {
+    if vault::begun()? {
+        drop(vault::open()?);
+    }
+    Ok(())
+}
+
 impl Secrets for VaultDesk {
     fn list(&self) -> Result<Vec<SecretFacts>, SecretError> {
         // Looking makes no key: that is for the first secret.

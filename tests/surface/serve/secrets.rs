@@ -311,7 +311,12 @@ fn a_fleet_has_one_vault_and_what_one_node_takes_out_of_use_no_other_uses() {
         listed.status == 125 && listed.errors.contains("bring it back"),
         "{listed:?}"
     );
+    let ready = |node: &Appliance| Ask::new("GET", "/readyz").send(node);
+    let unready = ready(&two);
+    assert_eq!(unready.status, 503, "{unready:?}");
+    assert_eq!(unready.json()["parts"]["vault"], false, "{unready:?}");
     fs::copy(one.path("master.key"), two.path("master.key")).expect("bring the key");
+    two.until("it opens the vault", |two| ready(two).status == 200);
     let neighbour = Neighbour::start();
     one.with_policy(&neighbour.policy());
     let own = neighbour.ask("$TOKEN");

@@ -131,6 +131,7 @@ pub(crate) async fn by_rule(
     }
     let now = moment(app.now());
     let denied = row.clone();
+    let request = row.request.clone();
     let found = app.ask(move |store| {
         let mut remedies = Remedies::read(store, now)?;
         let Some(remedy) = remedies.of(&denied)? else {
@@ -166,5 +167,7 @@ pub(crate) async fn by_rule(
         reason,
         server: assign,
     };
-    save_written(app, caller, policy, Some(version), written).await
+    // So that whoever reads what became of the request finds who allowed it.
+    let caller = caller.clone().answering(request.as_deref());
+    save_written(app, &caller, policy, Some(version), written).await
 }

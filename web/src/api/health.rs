@@ -21,7 +21,7 @@ pub(crate) async fn alive() -> Response {
     Json(json!({"status": "ok"})).into_response()
 }
 
-/// `GET /readyz`: store, record and hub work.
+/// `GET /readyz`: store, record, vault and hub work.
 #[utoipa::path(get, path = "/readyz", tag = "health",
     responses((status = 200, description = "ready"), (status = 503, description = "a part does not work")),
     security(()))]
@@ -77,9 +77,15 @@ impl App {
         let asked = self.ask(move |store| Ok((store.assignments().is_ok(), recorder.is_well())));
         let (read, record) = asked.await.unwrap_or((false, false));
         let store = read && self.store_takes().await;
+        // Where it does not open no sandbox starts: a node without the fleet's key.
+        let vault = self.secrets().await.is_ok();
         let parts = self.control.health().into_iter();
         let mut parts: Vec<_> = parts.map(|part| (part.part, part.works)).collect();
-        parts.extend([("store".into(), store), ("record".into(), record)]);
+        parts.extend([
+            ("store".into(), store),
+            ("record".into(), record),
+            ("vault".into(), vault),
+        ]);
         let parts = Parts::from(parts);
         *known = Some((Instant::now(), Arc::clone(&parts)));
         parts

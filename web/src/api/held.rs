@@ -348,7 +348,11 @@ pub(crate) async fn allow_held(
         reason: allowed.reason,
     };
     let what = format!("what request {id} waits for");
-    let saved = by_rule(app, caller, row(&facts), (wanted, what)).await?;
+    let waits = Row {
+        request: Some(id),
+        ..row(&facts)
+    };
+    let saved = by_rule(app, caller, waits, (wanted, what)).await?;
     Ok(Answered::Rule(Box::new(saved)))
 }
 

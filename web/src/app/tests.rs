@@ -149,6 +149,7 @@ impl Lab {
 
 pub(crate) fn owner() -> Actor {
     Actor {
+        request: None,
         once: None,
         name: crate::local_user(0).into(),
         person: Some(Actor::OWNER.into()),

@@ -419,6 +419,7 @@ async fn lose(
 /// Somebody whom the provider vouches for, at this moment.
 fn themselves(app: &App, name: &str, address: Option<SocketAddr>) -> Actor {
     Actor {
+        request: None,
         once: None,
         name: name.into(),
         person: Some(name.into()),

@@ -185,6 +185,7 @@ pub(crate) async fn start_session(
     let now = app.now();
     let expires = now.checked_add(LONGEST).map_err(Problem::internal)?;
     let actor = Actor {
+        request: None,
         once: None,
         name: user.as_str().into(),
         person: Some(user.as_str().into()),

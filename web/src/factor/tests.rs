@@ -17,6 +17,7 @@ const PASSWORD: &str = "correct horse battery";
 
 fn themselves(lab: &Lab) -> Actor {
     Actor {
+        request: None,
         once: None,
         name: "ana".into(),
         person: Some("ana".into()),

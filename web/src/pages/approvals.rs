@@ -38,10 +38,18 @@ struct ApprovalsPage {
     on: bool,
     problem: String,
     held: Vec<HeldView>,
+    sight: Sight,
     pending: Vec<ProposalRow>,
     decided: Vec<ProposalRow>,
     /// Where the next page of what was decided begins.
     older: Option<u64>,
+}
+
+impl ApprovalsPage {
+    /// Whether the page of its sandbox is there for who looks.
+    fn sees(&self, one: &HeldView) -> bool {
+        self.sight.takes_in(&one.profile)
+    }
 }
 
 struct ProposalRow {
@@ -259,6 +267,7 @@ async fn overview(
         frame: Frame::new(caller, "/approvals"),
         on,
         held,
+        sight: Sight::plain(caller),
         problem: problem.map(|problem| problem.detail).unwrap_or_default(),
         older: decided.last().map(|last| last.id).filter(|_| full),
         pending: pending.into_iter().map(Into::into).collect(),

@@ -93,6 +93,7 @@ async fn finish(
     let password = app.hasher.hash_aside(name.as_str(), typed.password).await?;
     let user = name.to_string();
     let actor = Actor {
+        request: None,
         once: None,
         name: user.as_str().into(),
         person: Some(user.as_str().into()),

@@ -32,6 +32,8 @@ pub struct Actor {
     pub standing: Standing,
     /// The request, where it is to be made once.
     pub once: Option<Arc<Once>>,
+    /// What a program asked for that this answers, by its id in the record.
+    pub request: Option<Arc<str>>,
     /// From where; `None` on this machine.
     pub address: Option<SocketAddr>,
     /// When.
@@ -414,6 +416,7 @@ impl Change {
         (entry.deed, entry.subject) = (Some(deed), subject);
         entry.profile = Some(Arc::clone(&actor.name));
         entry.src = actor.address;
+        entry.request.clone_from(&actor.request);
         entry.verdict = Some(VerdictWord::Allow);
         entry.policy_version = applied.version;
         let words = made.words(applied.before.is_some());

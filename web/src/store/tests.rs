@@ -64,6 +64,7 @@ fn at(seconds: i64) -> Timestamp {
 
 fn actor(seconds: i64) -> Actor {
     Actor {
+        request: None,
         once: None,
         name: "ana".into(),
         person: Some("ana".into()),

@@ -98,6 +98,7 @@ mod tests {
 
     fn actor(name: &str, day: i64) -> Actor {
         Actor {
+            request: None,
             once: None,
             name: format!("token of {name}").into(),
             person: Some(name.into()),

@@ -72,8 +72,12 @@ pub(super) fn execute(args: AuditExportArgs) -> anyhow::Result<ExitStatus> {
     } else {
         records(log.as_mut(), &filter, args.format, &mut out)
     };
-    let count = written.with_context(|| format!("cannot export {}", args.file.display()))?;
-    out.flush().context(WRITING)?;
+    let written = written.and_then(|count| out.flush().context(WRITING).map(|()| count));
+    let count = match written {
+        // Who reads has what they want, as `head` does.
+        Err(error) if args.output.is_none() && is_left(&error) => return Ok(ExitStatus::SUCCESS),
+        written => written.with_context(|| format!("cannot export {}", args.file.display()))?,
+    };
     if let Some(path) = args.output.filter(|_| args.json) {
         let document = json!({
             "file": path.display().to_string(), "format": word(args.format), "records": count,
@@ -81,6 +85,16 @@ pub(super) fn execute(args: AuditExportArgs) -> anyhow::Result<ExitStatus> {
         output::print(true, &document, "")?;
     }
     Ok(ExitStatus::SUCCESS)
+}
+
+/// Whether nobody reads any more.
+fn is_left(error: &anyhow::Error) -> bool {
+    let kinds = error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<io::Error>());
+    kinds
+        .into_iter()
+        .any(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
 /// As the option has it.

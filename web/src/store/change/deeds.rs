@@ -165,6 +165,7 @@ mod tests {
 
     fn told(change: &Change, applied: &Applied) -> (String, Option<String>) {
         let actor = Actor {
+            request: None,
             once: None,
             name: "token of ana".into(),
             person: Some("ana".into()),

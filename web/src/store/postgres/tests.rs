@@ -21,6 +21,7 @@ fn apply(store: &PostgresStore, change: &Change) -> Result<Applied, ChangeError>
 
 fn actor() -> Actor {
     Actor {
+        request: None,
         once: None,
         name: "ana".into(),
         person: Some("ana".into()),

@@ -57,6 +57,7 @@ fn no_table_and_no_column_is_forgotten() {
 
 fn actor(name: &str) -> Actor {
     Actor {
+        request: None,
         once: None,
         name: name.into(),
         person: Some(name.into()),
