@@ -20,10 +20,12 @@ type Place<'a> = (&'a str, Host, Option<Port>);
 
 /// Where it was dialled, and how often that was refused.
 #[derive(Default)]
-struct Dialled {
+struct Dialled<'a> {
     reached: Option<IpAddr>,
     refused: Option<(IpAddr, Outcome)>,
     times: u64,
+    /// When it was refused last.
+    last: Option<&'a str>,
 }
 
 /// All attempts, and how many records this gig cannot read.
@@ -31,7 +33,7 @@ struct Dialled {
 pub fn of_kept(kept: &[KeptAttempt]) -> (Traffic, u64) {
     let mut traffic = Traffic::default();
     let mut unreadable = 0;
-    let mut dialled: HashMap<Place<'_>, Dialled> = HashMap::new();
+    let mut dialled: HashMap<Place<'_>, Dialled<'_>> = HashMap::new();
     let mut known: Vec<(&KeptAttempt, Asked, Outcome)> = Vec::new();
     let mut carried: HashMap<(&str, Asked), BTreeSet<&str>> = HashMap::new();
     let opened = |one: &&KeptAttempt| {
@@ -48,6 +50,7 @@ pub fn of_kept(kept: &[KeptAttempt]) -> (Traffic, u64) {
                 known.reached = known.reached.or(found.reached);
                 known.refused = known.refused.or(found.refused);
                 known.times += found.times;
+                known.last = known.last.max(found.last);
             }
             continue;
         }
@@ -74,6 +77,8 @@ pub fn of_kept(kept: &[KeptAttempt]) -> (Traffic, u64) {
         }
     }
     traffic.guessed = guessed(&known, &dialled);
+    // What was refused was more likely asked early: a rule may have opened the address since.
+    known.sort_by(|(one, ..), (other, ..)| one.first.cmp(&other.first));
     for (one, asked, outcome) in known {
         let place = (one.server.as_str(), asked.host(), asked.port());
         let is_told = match &asked {
@@ -94,7 +99,7 @@ pub fn of_kept(kept: &[KeptAttempt]) -> (Traffic, u64) {
             .chain(beside.copied());
         let secrets: BTreeSet<&str> = secrets.collect();
         let secrets: Vec<Arc<str>> = secrets.into_iter().map(Into::into).collect();
-        for (outcome, address, count) in parted(one.count, outcome, dialled.get_mut(&place)) {
+        for (outcome, address, count) in parted(one, outcome, dialled.get_mut(&place)) {
             traffic.attempts.push(Attempt {
                 asked: asked.clone(),
                 address,
@@ -110,7 +115,10 @@ pub fn of_kept(kept: &[KeptAttempt]) -> (Traffic, u64) {
 }
 
 /// Refusals that are told of a place, where several requests were let go there and not all of them refused.
-fn guessed(known: &[(&KeptAttempt, Asked, Outcome)], dialled: &HashMap<Place<'_>, Dialled>) -> u64 {
+fn guessed(
+    known: &[(&KeptAttempt, Asked, Outcome)],
+    dialled: &HashMap<Place<'_>, Dialled<'_>>,
+) -> u64 {
     let mut let_go: HashMap<Place<'_>, (u64, u64)> = HashMap::new();
     for (one, asked, outcome) in known {
         if outcome.passed() && matches!(asked, Asked::Request { .. }) {
@@ -129,10 +137,11 @@ fn guessed(known: &[(&KeptAttempt, Asked, Outcome)], dialled: &HashMap<Place<'_>
 
 /// What was let pass and refused where it was dialled was denied, as often as that is told; the rest passed.
 fn parted(
-    count: u64,
+    one: &KeptAttempt,
     outcome: Outcome,
-    dialled: Option<&mut Dialled>,
+    dialled: Option<&mut Dialled<'_>>,
 ) -> Vec<(Outcome, Option<IpAddr>, u64)> {
+    let count = one.count;
     let Some(found) = dialled else {
         return vec![(outcome, None, count)];
     };
@@ -140,7 +149,11 @@ fn parted(
     if !outcome.passed() {
         return vec![(outcome, found.reached.or(refused_at), count)];
     }
-    let refused = found.times.min(count);
+    // Not what was asked for only later.
+    let refused = match found.last {
+        Some(last) if one.first.as_str() <= last => found.times.min(count),
+        _ => 0,
+    };
     found.times -= refused;
     let denied = found.refused.map(|(_, denied)| denied);
     let parts = [
@@ -154,7 +167,7 @@ fn parted(
 }
 
 /// What an outcome tells of an address that is not public.
-fn told(one: &KeptAttempt, outcome: Outcome) -> Option<(Place<'_>, Dialled)> {
+fn told(one: &KeptAttempt, outcome: Outcome) -> Option<(Place<'_>, Dialled<'_>)> {
     let host = Host::parse(one.what.host.as_deref()?).ok()?;
     let address: IpAddr = one.what.address.as_deref()?.parse().ok()?;
     let is_refused = outcome.is_of_address();
@@ -162,6 +175,7 @@ fn told(one: &KeptAttempt, outcome: Outcome) -> Option<(Place<'_>, Dialled)> {
         reached: Some(address).filter(|_| !is_refused),
         refused: Some((address, outcome)).filter(|_| is_refused),
         times: if is_refused { one.count } else { 0 },
+        last: is_refused.then_some(one.last.as_str()),
     };
     Some((
         (&one.server, host, one.what.port.and_then(Port::new)),
@@ -410,5 +424,67 @@ mod tests {
         assert_eq!((traffic.attempts.len(), unreadable), (0, 0));
         quic.what.protocol = None;
         assert_eq!(of_kept(&[quic]).0.attempts.len(), 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::counts::Position;
+
+    fn kept(event: &str, verdict: &str, path: Option<&str>, moments: (u8, u8)) -> KeptAttempt {
+        let at = |minute: u8| format!("2026-11-01T10:{minute:02}:00.000000Z");
+        KeptAttempt {
+            server: "s".to_owned(),
+            what: What {
+                event: event.to_owned(),
+                verdict: verdict.to_owned(),
+                reason: (verdict == "deny").then(|| "private_address".to_owned()),
+                host: Some("a.example".to_owned()),
+                port: Some(443),
+                protocol: Some("https".to_owned()),
+                method: path.map(|_| "GET".to_owned()),
+                path: path.map(str::to_owned),
+                address: (event == "response").then(|| "10.0.0.7".to_owned()),
+                ..What::default()
+            },
+            count: 1,
+            first: at(moments.0),
+            last: at(moments.1),
+            newest: Position::default(),
+        }
+    }
+
+    /// Newest first, as they are read.
+    #[test]
+    fn refusals_at_an_address_are_of_what_was_asked_for_before_them() {
+        let all = [
+            kept("request", "allow", Some("/after"), (9, 9)),
+            kept("request", "allow", Some("/second"), (2, 2)),
+            kept("request", "allow", Some("/first"), (1, 1)),
+            kept("response", "deny", None, (1, 3)),
+        ];
+        let (traffic, unreadable) = of_kept(&all);
+        assert_eq!(unreadable, 0);
+        let told = traffic.attempts.iter().map(|one| {
+            let denied = matches!(one.outcome, Outcome::Denied(_));
+            (one.asked.to_string(), denied)
+        });
+        let told: Vec<_> = told.collect();
+        let denied: Vec<&str> = told
+            .iter()
+            .filter(|(_, denied)| *denied)
+            .map(|(asked, _)| asked.as_str())
+            .collect();
+        assert_eq!(denied, ["GET https://a.example:443/first"], "{told:?}");
+        // Of several refusals what came behind the last of them is none.
+        let mut all = all.to_vec();
+        if let Some(refused) = all.last_mut() {
+            refused.count = 3;
+        }
+        let (traffic, _) = of_kept(&all);
+        let passed = traffic.attempts.iter().filter(|one| one.outcome.passed());
+        let passed: Vec<_> = passed.map(|one| one.asked.to_string()).collect();
+        assert_eq!(passed, ["GET https://a.example:443/after"]);
     }
 }
