@@ -1,7 +1,7 @@
 //! Where credentials lie: in homes, in what gig keeps, and in the system's own folders.
 
 /// Below every home: where programs keep credentials.
-pub(super) const CREDENTIALS: [&str; 119] = [
+pub(super) const CREDENTIALS: [&str; 134] = [
     ".ssh",
     ".gnupg",
     ".aws",
@@ -98,12 +98,27 @@ pub(super) const CREDENTIALS: [&str; 119] = [
     ".smbcredentials",
     ".curlrc",
     ".wgetrc",
+    ".local/share/opencode/auth.json",
+    ".minikube",
+    ".talos",
+    ".local/share/atuin",
     // Who holds these is somebody: sessions of browsers and of the desktop.
     ".mozilla",
     ".config/google-chrome",
     ".config/chromium",
     ".config/BraveSoftware",
     ".config/microsoft-edge",
+    ".var/app",
+    "snap/bitwarden",
+    "snap/chromium",
+    "snap/firefox",
+    ".config/Cursor",
+    ".config/Signal",
+    ".config/Slack",
+    ".config/discord",
+    ".config/opera",
+    ".config/vivaldi",
+    ".local/share/TelegramDesktop",
     ".Xauthority",
     ".ICEauthority",
     // Where keys end up that were typed.
@@ -134,7 +149,7 @@ pub const RUNS: &str = "audit/runs";
 /// Each image was verified when it was pulled, and is run as it lies there.
 pub const IMAGES: &str = "gig-images";
 /// The directories in a home that hold them, and the home itself.
-pub(super) const HOLDERS: [&str; 31] = [
+pub(super) const HOLDERS: [&str; 34] = [
     "",
     ".bundle",
     ".cache",
@@ -166,6 +181,9 @@ pub(super) const HOLDERS: [&str; 31] = [
     ".nuget",
     ".nuget/NuGet",
     ".android",
+    ".local/share/opencode",
+    ".var",
+    "snap",
 ];
 
 /// What the system itself keeps, of whoever may read it.
