@@ -322,6 +322,40 @@ mod tests {
         assert_eq!(guessed(&all(2, &["/x", "/y"])), 2);
     }
 
+    /// They are read newest first.
+    #[test]
+    fn refusals_at_an_address_are_of_what_was_asked_for_before_them() {
+        let at = |one: KeptAttempt, first: &str, last: &str| KeptAttempt {
+            count: 1,
+            first: first.to_owned(),
+            last: last.to_owned(),
+            ..one
+        };
+        let asked = |path| kept("request", "allow", "a.example", Some(path));
+        let mut refused = kept("response", "deny", "a.example", None);
+        refused.what.address = Some("10.1.2.3".to_owned());
+        refused.what.reason = Some("private_address".to_owned());
+        let mut all = [
+            at(asked("/after"), "9", "9"),
+            at(asked("/second"), "2", "2"),
+            at(asked("/first"), "1", "1"),
+            at(refused, "1", "3"),
+        ];
+        let denied = |all: &[KeptAttempt]| {
+            let told = words(all).into_iter().filter(|one| one.contains("Denied"));
+            told.filter_map(|one| one.split_whitespace().nth(1).map(str::to_owned))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(denied(&all), ["https://a.example:443/first"]);
+        // However many they are, what came behind the last of them is none.
+        all[3].count = 3;
+        let both = [
+            "https://a.example:443/first",
+            "https://a.example:443/second",
+        ];
+        assert_eq!(denied(&all), both);
+    }
+
     #[test]
     fn an_address_that_is_not_public_is_that_of_what_was_asked_for() {
         let mut outcome = kept("response", "deny", "a.example", None);
@@ -424,67 +458,5 @@ mod tests {
         assert_eq!((traffic.attempts.len(), unreadable), (0, 0));
         quic.what.protocol = None;
         assert_eq!(of_kept(&[quic]).0.attempts.len(), 1);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::counts::Position;
-
-    fn kept(event: &str, verdict: &str, path: Option<&str>, moments: (u8, u8)) -> KeptAttempt {
-        let at = |minute: u8| format!("2026-11-01T10:{minute:02}:00.000000Z");
-        KeptAttempt {
-            server: "s".to_owned(),
-            what: What {
-                event: event.to_owned(),
-                verdict: verdict.to_owned(),
-                reason: (verdict == "deny").then(|| "private_address".to_owned()),
-                host: Some("a.example".to_owned()),
-                port: Some(443),
-                protocol: Some("https".to_owned()),
-                method: path.map(|_| "GET".to_owned()),
-                path: path.map(str::to_owned),
-                address: (event == "response").then(|| "10.0.0.7".to_owned()),
-                ..What::default()
-            },
-            count: 1,
-            first: at(moments.0),
-            last: at(moments.1),
-            newest: Position::default(),
-        }
-    }
-
-    /// Newest first, as they are read.
-    #[test]
-    fn refusals_at_an_address_are_of_what_was_asked_for_before_them() {
-        let all = [
-            kept("request", "allow", Some("/after"), (9, 9)),
-            kept("request", "allow", Some("/second"), (2, 2)),
-            kept("request", "allow", Some("/first"), (1, 1)),
-            kept("response", "deny", None, (1, 3)),
-        ];
-        let (traffic, unreadable) = of_kept(&all);
-        assert_eq!(unreadable, 0);
-        let told = traffic.attempts.iter().map(|one| {
-            let denied = matches!(one.outcome, Outcome::Denied(_));
-            (one.asked.to_string(), denied)
-        });
-        let told: Vec<_> = told.collect();
-        let denied: Vec<&str> = told
-            .iter()
-            .filter(|(_, denied)| *denied)
-            .map(|(asked, _)| asked.as_str())
-            .collect();
-        assert_eq!(denied, ["GET https://a.example:443/first"], "{told:?}");
-        // Of several refusals what came behind the last of them is none.
-        let mut all = all.to_vec();
-        if let Some(refused) = all.last_mut() {
-            refused.count = 3;
-        }
-        let (traffic, _) = of_kept(&all);
-        let passed = traffic.attempts.iter().filter(|one| one.outcome.passed());
-        let passed: Vec<_> = passed.map(|one| one.asked.to_string()).collect();
-        assert_eq!(passed, ["GET https://a.example:443/after"]);
     }
 }
