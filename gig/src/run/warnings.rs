@@ -32,16 +32,15 @@ pub(super) fn of_writable<'a>(
 
 /// Of writable folders those that are named by a link: a program may have laid it, and where it leads is shown.
 pub(super) fn of_links(writable: &[BindArg]) -> Vec<String> {
-    let is_link = |arg: &&BindArg| {
-        // A slash behind the name follows the link.
-        let path: PathBuf = arg.source.components().collect();
+    // A slash behind the name would follow the link.
+    let named = writable.iter().map(|arg| arg.source.components().collect());
+    let links = named.filter(|path: &PathBuf| {
         path.symlink_metadata()
             .is_ok_and(|found| found.is_symlink())
-    };
-    let links = writable.iter().filter(is_link);
-    let told = |arg: &BindArg| {
-        let leads_to = arg.source.canonicalize().ok()?;
-        let (link, leads_to) = (arg.source.display(), leads_to.display());
+    });
+    let told = |link: PathBuf| {
+        let leads_to = link.canonicalize().ok()?;
+        let (link, leads_to) = (link.display(), leads_to.display());
         Some(format!(
             "{link} is a link: the program may write {leads_to}"
         ))

@@ -230,7 +230,7 @@ async fn the_next_token_of_the_same_person_has_what_the_first_one_ran() {
 #[tokio::test]
 async fn a_token_that_answers_alone_sees_what_waits() {
     let appliance = Furnished::new().await;
-    let records = [denial(&appliance.sandbox, ("ana", "new.example", "/y"))];
+    let records = [denial(&appliance.sandbox, ("ana", "denied.example", "/y"))];
     appliance.record(records.into_iter()).await;
     for (scopes, sees_denied) in [
         ("servers:run approvals:answer", false),
@@ -241,7 +241,7 @@ async fn a_token_that_answers_alone_sees_what_waits() {
         assert_eq!(status, 200, "{scopes}: {body}");
         assert!(body.contains("\"h1\""), "{scopes}: {body}");
         assert_eq!(
-            body.contains("new.example"),
+            body.contains("denied.example"),
             sees_denied,
             "{scopes}: {body}"
         );
