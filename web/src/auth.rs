@@ -30,7 +30,7 @@ use crate::{
     connections::Peer,
     credential::{Presented, read_session, read_token},
     drafts,
-    narrowing::Narrowing,
+    narrowing::{Narrowing, Scope},
     places::{Place, Turn, on_behalf},
     role::{Permission, Role},
     router::LONGEST_BODY,
@@ -116,8 +116,12 @@ impl Caller {
             return Ok(());
         }
         if self.role.may(permission) {
-            let words = "this token is narrowed to less: make another one for this";
-            return Err(Problem::forbidden(words));
+            let scope = Scope::of(permission)
+                .map(|scope| format!(", whose scopes name {}", scope.as_str()));
+            return Err(Problem::forbidden(format!(
+                "this token is narrowed to less: make another one for this{}",
+                scope.unwrap_or_default()
+            )));
         }
         Err(Problem::beyond(self.role, permission))
     }

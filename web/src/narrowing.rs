@@ -176,6 +176,12 @@ impl Scope {
         matches!(self, Self::Read | Self::Audit | Self::OverseeProfiles)
     }
 
+    /// What a token takes that may this; `None` where none does.
+    pub(crate) fn of(permission: Permission) -> Option<Self> {
+        let gives = |scope: &Self| scope.permission() == permission;
+        Self::ALL.into_iter().find(gives)
+    }
+
     const fn permission(self) -> Permission {
         match self {
             Self::Read => Permission::Look,

@@ -82,6 +82,11 @@ impl Frame {
         self.role.may(Permission::EditPolicies)
     }
 
+    /// Whether they may write what bounds others.
+    fn may_floor(&self) -> bool {
+        self.role.may(Permission::SetFloors)
+    }
+
     fn may_assign(&self) -> bool {
         self.role.may(Permission::AssignPolicies)
     }

@@ -176,8 +176,12 @@ impl Role {
         match self {
             Self::Viewer => "sees policies, servers and sandboxes",
             Self::Auditor => "also reads and searches the record",
-            Self::Editor => "also writes policies and runs sandboxes of their own",
-            Self::Approver => "reads the record, puts policies in force and approves changes",
+            Self::Editor => {
+                "also writes policies, puts them in force, answers what waits and runs sandboxes of their own"
+            }
+            Self::Approver => {
+                "reads the record, puts policies in force, answers what waits and approves changes"
+            }
             Self::Admin => "everything, people and servers included",
         }
     }

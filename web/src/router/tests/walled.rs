@@ -249,6 +249,7 @@ async fn a_token_that_answers_alone_sees_what_waits() {
     let token = appliance.token("ana", Role::Editor, ("servers:run", "docs"));
     let (status, body) = asked(&appliance, "GET /api/v1/held", &token, None).await;
     assert_eq!(status, 403, "{body}");
+    assert!(body.contains("whose scopes name audit"), "{body}");
 }
 
 #[tokio::test]
