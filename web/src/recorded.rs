@@ -95,16 +95,25 @@ pub(crate) async fn simulate(
             return deciding::of_floor(app, &mut draft, span, now);
         }
         let read = read(app, &span, &Under::alone)?;
+        // What differs from the record by what was saved since is not of this draft.
+        let newest = app.store.policy(&name, None).map_err(Problem::store)?;
+        let newest = newest.map(|version| version.document);
+        let newest = newest.as_deref().map(|text| Draft::of(&name, text));
+        let mut newest = newest.and_then(Result::ok);
         let mut in_force = in_force;
-        let mut replay = Replay::default();
+        let (mut replay, mut already) = (Replay::default(), Replay::default());
         for (under, traffic) in &read.groups {
             let reach = under.reach();
             // As it would be enforced; a draft of a floor stands in its own place.
             let floors = policies(&mut in_force, &under.floors, reach)?;
+            if let Some(newest) = &mut newest {
+                let bounded = newest.as_of(reach)?.under(floors.clone()).as_of(now);
+                already = already.and(bounded.replay(&traffic.attempts));
+            }
             let bounded = draft.as_of(reach)?.under(floors).as_of(now);
             replay = replay.and(bounded.replay(&traffic.attempts));
         }
-        Ok(Simulation::of(replay, &read))
+        Ok(Simulation::of(replay, &read).beside(&already))
     })
     .await
 }

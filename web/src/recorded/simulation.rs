@@ -1,5 +1,7 @@
 //! What a simulation tells: lists, counts, and the same in words.
 
+use std::collections::HashSet;
+
 use gig_policy::{Change, Replay};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -67,6 +69,8 @@ pub(crate) struct Differs {
     pub(crate) rule: Option<String>,
     /// Why it was denied before, would be now, or would be under `mode: enforce`.
     pub(crate) reason: String,
+    /// The policy's newest version decides so already: it is no change of the draft's.
+    pub(crate) already: bool,
 }
 
 impl From<Change> for Differs {
@@ -78,6 +82,7 @@ impl From<Change> for Differs {
             last: change.last.to_string(),
             rule: change.rule.map(|rule| rule.to_string()),
             reason: change.reason.to_string(),
+            already: false,
         }
     }
 }
@@ -164,6 +169,20 @@ impl Simulation {
             newly_denied: listed(replay.newly_denied),
             only_observed: listed(replay.only_observed),
         }
+    }
+
+    /// Marks what the policy's newest version, of whose decisions `newest` tells, does already.
+    pub(super) fn beside(mut self, newest: &Replay) -> Self {
+        let mark = |listed: &mut [Differs], known: &[Change]| {
+            let known: HashSet<String> = known.iter().map(|one| one.asked.to_string()).collect();
+            for one in listed {
+                one.already = known.contains(&one.asked);
+            }
+        };
+        mark(&mut self.newly_allowed, &newest.newly_allowed);
+        mark(&mut self.newly_denied, &newest.newly_denied);
+        mark(&mut self.only_observed, &newest.only_observed);
+        self
     }
 
     /// In a line.

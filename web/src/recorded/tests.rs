@@ -268,6 +268,33 @@ async fn what_a_floor_denies_is_simulated_as_denied() {
 }
 
 #[tokio::test]
+async fn what_the_newest_version_does_already_is_no_change_of_a_draft() {
+    let (lab, _sandbox) = with_a_floor().await;
+    let listed = async || {
+        let span = Span {
+            days: 7,
+            policy: None,
+            server: Some("mail".to_owned()),
+            sandbox: None,
+        };
+        let made = simulate(&lab.app, "p".to_owned(), DRAFT.to_owned(), span);
+        let allowed = made.await.unwrap().newly_allowed.into_iter();
+        let told = allowed.map(|one| (one.asked, one.already));
+        told.collect::<Vec<_>>()
+    };
+    let asked = "GET https://new.example:443/mail".to_owned();
+    assert_eq!(listed().await, [(asked.clone(), false)]);
+    lab.make(&crate::store::Change::SavePolicy {
+        name: "p".parse().unwrap(),
+        expected: None,
+        document: DRAFT.to_owned(),
+        reason: String::new(),
+        secrets: crate::store::Vouched::Freely,
+    });
+    assert_eq!(listed().await, [(asked, true)]);
+}
+
+#[tokio::test]
 async fn a_draft_is_held_against_the_secrets_that_were_used_and_keeps_what_records_do_not_say() {
     let (lab, _sandbox) = with_a_floor().await;
     let draft = DRAFT;
