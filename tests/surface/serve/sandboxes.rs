@@ -291,3 +291,31 @@ fn a_server_with_a_policy_that_is_not_there_is_not_registered() {
     let started = appliance.gig(&["server", "start", "tool"], "");
     assert_ne!(started.status, 0, "{started:?}");
 }
+
+#[test]
+fn a_program_that_cannot_be_executed_ends_in_the_record_too() {
+    let appliance = Appliance::start();
+    let token = appliance.token("admin");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("not-executable");
+    fs::write(&file, "#!/bin/sh\n").expect("a file");
+    let file = file.to_str().expect("UTF-8");
+    for (name, program, status) in [("gone", "/usr/bin/none-such", 127), ("closed", file, 126)] {
+        let added = appliance.gig(&["server", "add", name, "--", program], "");
+        assert_eq!(added.status, 0, "{added:?}");
+        let started = appliance.gig(&["server", "start", name], "");
+        assert_eq!(started.status, 125, "{started:?}");
+        let begun = appliance.records(&token, &format!("event=sandbox.start&server={name}"));
+        let ended = appliance.records(&token, &format!("event=sandbox.exit&server={name}"));
+        assert_eq!((begun.len(), ended.len()), (1, 1), "{begun:?} {ended:?}");
+        assert_eq!(begun[0]["sandbox"], ended[0]["sandbox"]);
+        assert_eq!(ended[0]["status"], status, "{ended:?}");
+        // Who asked for it is told of, and that it came to nothing.
+        let asked = appliance.records(&token, &format!("event=admin&server={name}&verdict=deny"));
+        let words = asked[0]["findings"].to_string();
+        assert!(words.contains("sandbox not started: "), "{words}");
+    }
+    assert!(appliance.records(&token, "event=secret.use").is_empty());
+    let verified = appliance.gig(&["audit", "verify", &appliance.record()], "");
+    assert!(!verified.output.contains("has no end"), "{verified:?}");
+}
