@@ -68,8 +68,7 @@ fn lay_over() -> io::Result<()> {
 /// A /proc of this pid namespace's own over the one that is there, in a mount namespace of one's own: nobody else
 /// sees it.
 pub(crate) fn mount_fresh() -> io::Result<()> {
-    // What the host mounts later is shown to nobody in here: nothing of it was looked at.
-    let apart = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    let apart = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
     mount_change("/", apart)?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     mount("proc", "/proc", "proc", flags, None)?;

@@ -3,7 +3,8 @@
 //! Promises to the child's surroundings: the slot's network, exactly the given
 //! descriptors at exactly the given numbers, exactly the given environment, no
 //! capability in the hub's user namespace and none to be had by exec, the
-//! slot's own ids in a range mode, and death with the hub. Signals that ask for
+//! slot's own ids in a range mode, mounts that are the hub's of this moment and
+//! change with nobody's, and death with the hub. Signals that ask for
 //! something (INT, TERM, HUP and the like) are ignored, all others have their
 //! default action: what is asked for is the business of who called the hub.
 
@@ -13,6 +14,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
 use rustix::fs::fstat;
+use rustix::mount::{MountPropagationFlags, mount_change};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{
     DumpableBehavior, PidfdFlags, Resource, Rlimit, Signal, pidfd_open, set_dumpable_behavior,
@@ -58,6 +60,7 @@ struct Prepared<'a> {
 enum ChildStep {
     Signals = 1,
     Network,
+    Mounts,
     Ids,
     Capabilities,
     Death,
@@ -195,6 +198,7 @@ impl Prepared<'_> {
         sys::ignore_requests().map_err(at(ChildStep::Signals))?;
         move_into_link_name_space(self.network, Some(LinkNameSpaceType::Network))
             .map_err(|error| (ChildStep::Network, error.into()))?;
+        part_mounts().map_err(at(ChildStep::Mounts))?;
         if let Some(first) = self.first_id {
             take_ids(first).map_err(at(ChildStep::Ids))?;
         }
@@ -227,6 +231,14 @@ impl Prepared<'_> {
         // The report must still be writable if exec fails.
         sys::close_on_exec_from(MAX_NUMBER + 1)
     }
+}
+
+/// The hub's mounts go with the host's, so that what is mounted there later can be shown to a sandbox that starts
+/// then. A sandbox's do not: nobody looked at what would come in, and nothing would be covered in it.
+fn part_mounts() -> io::Result<()> {
+    sys::unshare_mounts()?;
+    let apart = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    Ok(mount_change("/", apart)?)
 }
 
 /// The slot's first id in every place.
@@ -369,9 +381,10 @@ fn read_report(report: &OwnedFd) -> Result<(), Failure> {
 }
 
 fn doing(step: u8) -> &'static str {
-    const NAMES: [(ChildStep, &str); 7] = [
+    const NAMES: [(ChildStep, &str); 8] = [
         (ChildStep::Signals, "setting signals"),
         (ChildStep::Network, "entering the network"),
+        (ChildStep::Mounts, "parting its mounts from the host's"),
         (ChildStep::Ids, "taking on the slot's ids"),
         (ChildStep::Capabilities, "giving up capabilities"),
         (ChildStep::Death, "binding its life to the hub's"),
