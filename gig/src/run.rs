@@ -36,8 +36,14 @@ use rustix::process::{Resource, Signal, getrlimit};
 use tokio::time::{Instant, sleep_until};
 
 use self::{
-    left_behind::LeftBehind, relay::Relay, secrets::Secrets, settings::Settings, signals::Signals,
-    stream_flags::StreamFlags, terminal::Seat, wire::Wired,
+    left_behind::{LeftBehind, MOST_RECORDED, MOST_TOLD},
+    relay::Relay,
+    secrets::Secrets,
+    settings::Settings,
+    signals::Signals,
+    stream_flags::StreamFlags,
+    terminal::Seat,
+    wire::Wired,
 };
 use crate::stderr::tell;
 use crate::{
@@ -104,7 +110,7 @@ pub(crate) fn execute(args: RunArgs) -> anyhow::Result<ExitStatus> {
         let recorded = status
             .as_ref()
             .map_or_else(ExitStatus::of, |status| *status);
-        seen.left = left_behind::words(&before.changed());
+        seen.left = before.changed();
         wired.finish(recorded, seen.findings()).await;
         seen.tell(settings.quiet);
         status
@@ -128,7 +134,7 @@ struct Seen {
     /// A covered credential that came into sight.
     uncovered: Option<PathBuf>,
     /// What this host runs by itself, and was changed.
-    left: Option<String>,
+    left: Vec<PathBuf>,
 }
 
 impl Seen {
@@ -136,10 +142,8 @@ impl Seen {
     fn findings(&self) -> Vec<Arc<str>> {
         let memory = self.starved.then(|| OUT_OF_MEMORY.into());
         let uncovered = self.uncovered.as_ref().map(|_| UNCOVERED.into());
-        let left = self
-            .left
-            .as_ref()
-            .map(|names| format!("{LEFT}: {names}").into());
+        let left = left_behind::words(&self.left, MOST_RECORDED);
+        let left = left.map(|names| format!("{LEFT}: {names}").into());
         memory.into_iter().chain(uncovered).chain(left).collect()
     }
 
@@ -163,11 +167,11 @@ impl Seen {
                  ended for it; see the README, \"Inside a sandbox\"\n",
             );
         }
-        if let Some(names) = self.left.as_ref().filter(|_| !quiet) {
+        if let Some(names) = left_behind::words(&self.left, MOST_TOLD).filter(|_| !quiet) {
             tell(&format!(
                 "gig: warning: the program changed what this host runs by itself: {}; look at it before you go on \
                  there, or show it with --ro\n",
-                printable(names)
+                printable(&names)
             ));
         }
     }
