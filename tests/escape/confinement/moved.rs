@@ -63,7 +63,7 @@ fn what_a_program_leaves_for_the_host_to_run_is_told_and_recorded() {
     let folder = lab.folder("project");
     let path = text(&folder);
     let run = lab.gig().option(["--rw", &path]).sh(&format!(
-        "cd {path} && mkdir -p .git/hooks && echo evil >.git/hooks/post-checkout && echo x >file"
+        "cd {path} && mkdir -p .git/hooks && echo ref: refs/heads/main >.git/HEAD && echo evil >.git/hooks/post-checkout && echo x >file"
     ));
     let hook = format!("{path}/.git/hooks/post-checkout");
     let run = run
