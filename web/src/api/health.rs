@@ -62,6 +62,8 @@ pub(crate) struct Readiness {
     parts: Mutex<Option<(Instant, Parts)>>,
     /// Whether the store could be written.
     written: Mutex<Option<(Instant, bool)>>,
+    /// Whether the vault could be opened.
+    opened: Mutex<Option<(Instant, bool)>>,
 }
 
 impl App {
@@ -77,8 +79,7 @@ impl App {
         let asked = self.ask(move |store| Ok((store.assignments().is_ok(), recorder.is_well())));
         let (read, record) = asked.await.unwrap_or((false, false));
         let store = read && self.store_takes().await;
-        // Where it does not open no sandbox starts: a node without the fleet's key.
-        let vault = self.secrets().await.is_ok();
+        let vault = self.vault_opens().await;
         let parts = self.control.health().into_iter();
         let mut parts: Vec<_> = parts.map(|part| (part.part, part.works)).collect();
         parts.extend([
@@ -89,6 +90,24 @@ impl App {
         let parts = Parts::from(parts);
         *known = Some((Instant::now(), Arc::clone(&parts)));
         parts
+    }
+}
+
+impl App {
+    /// Whether the vault opens, without which no sandbox starts: a node that lacks the fleet's key. Tried once in some
+    /// seconds: it may take a connection to a database.
+    async fn vault_opens(&self) -> bool {
+        let mut known = self.readiness.opened.lock().await;
+        if let Some((at, opens)) = *known
+            && at.elapsed() < OPENED
+        {
+            return opens;
+        }
+        let secrets = Arc::clone(&self.secrets);
+        let opened = self.ask(move |_| Ok(secrets.list().is_ok())).await;
+        let opens = opened.unwrap_or(false);
+        *known = Some((Instant::now(), opens));
+        opens
     }
 }
 
@@ -121,6 +140,7 @@ impl App {
 }
 
 const FRESH: Duration = Duration::from_secs(1);
+const OPENED: Duration = Duration::from_secs(5);
 /// As long as the record's writer goes by what it knows.
 const WRITTEN: Duration = Duration::from_secs(3);
 
