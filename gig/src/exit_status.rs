@@ -9,7 +9,7 @@ pub(crate) const OUT_OF_MEMORY: &str = "killed: it wanted more memory than its l
 /// What the record says of a program that was ended because it could have seen a credential.
 pub(crate) const UNCOVERED: &str = "ended: something changed a place where a credential is covered";
 /// What the record says of files that the program left in a folder it may write, and that the host runs by itself.
-pub(crate) const LEFT: &str = "changed what the host runs by itself";
+pub(crate) const LEFT: &str = "changed during the run, and run by the host itself";
 
 /// An exit status, 0 to 255.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -169,8 +169,8 @@ impl Seen {
         }
         if let Some(names) = left_behind::words(&self.left, MOST_TOLD).filter(|_| !quiet) {
             tell(&format!(
-                "gig: warning: the program changed what this host runs by itself: {}; look at it before you go on \
-                 there, or show it with --ro\n",
+                "gig: warning: what this host runs by itself was changed during the run: {}; look at it before you go \
+                 on there, or show it with --ro\n",
                 printable(&names)
             ));
         }

@@ -85,7 +85,7 @@ impl fmt::Debug for SecretName {
 const LONGEST: usize = 128;
 
 /// What a sandbox sets, and what changes how programs are found, started and connected.
-const TAKEN: [&str; 38] = [
+const TAKEN: [&str; 59] = [
     "PATH",
     "HOME",
     "TMPDIR",
@@ -124,9 +124,31 @@ const TAKEN: [&str; 38] = [
     "NODE_EXTRA_CA_CERTS",
     "NODE_TLS_REJECT_UNAUTHORIZED",
     "NODE_OPTIONS",
+    // The dynamic loader's: ld.so(8). Others begin so, too.
+    "LD_PRELOAD",
+    "LD_LIBRARY_PATH",
+    "LD_AUDIT",
+    "LD_BIND_NOW",
+    "LD_BIND_NOT",
+    "LD_DEBUG",
+    "LD_DEBUG_OUTPUT",
+    "LD_DYNAMIC_WEAK",
+    "LD_HWCAP_MASK",
+    "LD_ORIGIN_PATH",
+    "LD_PROFILE",
+    "LD_PROFILE_OUTPUT",
+    "LD_SHOW_AUXV",
+    "LD_TRACE_LOADED_OBJECTS",
+    "LD_TRACE_PRELINKING",
+    "LD_USE_LOAD_BIAS",
+    "LD_VERBOSE",
+    "LD_WARN",
+    "LD_PREFER_MAP_32BIT_EXEC",
+    "LD_POINTER_GUARD",
+    "LD_ASSUME_KERNEL",
 ];
-/// The dynamic loader's (ld.so(8)), and gig's own.
-const TAKEN_FROM: [&str; 3] = ["LD_", "GIG_SANDBOX_", "GIG_PLACEHOLDER"];
+/// gig's own.
+const TAKEN_FROM: [&str; 2] = ["GIG_SANDBOX_", "GIG_PLACEHOLDER"];
 
 #[cfg(test)]
 mod tests {
@@ -152,7 +174,14 @@ mod tests {
                 "{name}"
             );
         }
-        for name in ["HOME_TOKEN", "GITHUB_TOKEN", "GIG_TOKEN", "OLD_KEY", "path"] {
+        for name in [
+            "HOME_TOKEN",
+            "GITHUB_TOKEN",
+            "GIG_TOKEN",
+            "LD_SDK_KEY",
+            "LD_ACCESS_TOKEN",
+            "path",
+        ] {
             assert_eq!(taken(name), None);
         }
     }

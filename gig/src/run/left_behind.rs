@@ -6,7 +6,7 @@
 //! kept shows it read-only (`--ro .git`).
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs::{self, File, Metadata},
     io::Read as _,
     os::unix::fs::MetadataExt as _,
@@ -15,6 +15,7 @@ use std::{
 
 use gig_sandbox::{Bind, BindMode};
 use rustix::fs::{CWD, Mode, OFlags, openat};
+use sha2::{Digest as _, Sha256};
 
 /// What was there at the start.
 #[derive(Debug)]
@@ -26,8 +27,12 @@ pub(super) struct LeftBehind {
 /// How a file is known again.
 #[derive(Debug, PartialEq, Eq)]
 enum State {
-    /// Which one it is, its size and when it was changed; and the same of what it leads to, where it is a link.
-    File([i64; 5], Option<[i64; 5]>),
+    /// By what it holds, and whether it is executable.
+    Holds([u8; 32], u32),
+    /// By which one it is, its size and when it was changed: what is no file, or a long one.
+    Is([i64; 5]),
+    /// By where it leads, and what is there.
+    Link(PathBuf, Option<Box<Self>>),
     /// The lines of a git configuration that may run something.
     Runs(Vec<String>),
 }
@@ -41,15 +46,24 @@ impl LeftBehind {
         Self { folders, before }
     }
 
-    /// What is new or another now, in the order of its names.
+    /// What is new, another or gone now, a guard for instance; git's first, each in the order of its names.
     pub(super) fn changed(&self) -> Vec<PathBuf> {
         let now = self.folders.iter().flat_map(|folder| seen(folder));
         let now: BTreeMap<PathBuf, State> = now.collect();
-        let changed = now.into_iter().filter(|(path, state)| {
-            let runs_nothing = matches!(state, State::Runs(lines) if lines.is_empty());
-            !runs_nothing && self.before.get(path) != Some(state)
-        });
-        changed.map(|(path, _)| path).collect()
+        let nothing = State::Runs(Vec::new());
+        let state = |states: &BTreeMap<PathBuf, State>, path: &Path| -> bool {
+            // A configuration that runs nothing is as good as none.
+            states.get(path).is_some_and(|state| *state != nothing)
+        };
+        let all: BTreeSet<&PathBuf> = self.before.keys().chain(now.keys()).collect();
+        let differs = |path: &&PathBuf| match (state(&self.before, path), state(&now, path)) {
+            (false, false) => false,
+            (true, true) => self.before.get(*path) != now.get(*path),
+            _ => true,
+        };
+        let mut changed: Vec<PathBuf> = all.into_iter().filter(differs).cloned().collect();
+        changed.sort_by_key(|path| !path.components().any(|part| part.as_os_str() == ".git"));
+        changed
     }
 }
 
@@ -59,7 +73,8 @@ pub(super) fn words(changed: &[PathBuf], most: usize) -> Option<String> {
         return None;
     }
     let named = changed.iter().take(most);
-    let names: Vec<String> = named.map(|path| path.display().to_string()).collect();
+    // A name may hold a comma, and words.
+    let names: Vec<String> = named.map(|path| format!("{path:?}")).collect();
     let mut names = names.join(", ");
     if let Some(more @ 1..) = changed.len().checked_sub(most) {
         names += &format!(" and {more} more");
@@ -69,14 +84,20 @@ pub(super) fn words(changed: &[PathBuf], most: usize) -> Option<String> {
 
 fn seen(folder: &Path) -> Vec<(PathBuf, State)> {
     let mut found = Vec::new();
-    for name in FILES {
-        found.extend(file(folder.join(name)));
+    // What is shown may be one of those files, or lie in the folder that has them.
+    for above in folder.ancestors().take(1 + DEEPEST) {
+        let places = |names: &[&str]| -> Vec<PathBuf> {
+            let places = names.iter().map(|name| above.join(name));
+            places.filter(|place| place.starts_with(folder)).collect()
+        };
+        found.extend(places(&FILES).into_iter().filter_map(file));
+        for place in places(&FOLDERS) {
+            found.extend(entries(&place));
+        }
+        for place in places(&CONFIGURATIONS) {
+            found.extend(configuration(&place).1);
+        }
     }
-    for name in FOLDERS {
-        found.extend(entries(&folder.join(name)));
-    }
-    found.extend(configuration(&folder.join(".gitconfig")).1);
-    found.extend(configuration(&folder.join(".config/git/config")).1);
     // The folder may be git's own, or a repository without a working tree.
     for git in [folder.join(".git"), folder.to_owned()] {
         if git.join("HEAD").symlink_metadata().is_ok() {
@@ -107,9 +128,26 @@ fn repository(folder: &Path, git: &Path) -> Vec<(PathBuf, State)> {
 
 fn file(path: PathBuf) -> Option<(PathBuf, State)> {
     let own = path.symlink_metadata().ok().filter(|own| !own.is_dir())?;
-    let leads_to = own.is_symlink().then(|| path.metadata().ok()).flatten();
-    let state = State::File(numbers(&own), leads_to.as_ref().map(numbers));
+    let state = match own.is_symlink() {
+        false => state(&path, &own),
+        true => {
+            let leads_to = path.read_link().ok()?;
+            let there = path.canonicalize().ok();
+            let there =
+                there.and_then(|real| Some(Box::new(state(&real, &real.symlink_metadata().ok()?))));
+            State::Link(leads_to, there)
+        }
+    };
     Some((path, state))
+}
+
+fn state(path: &Path, file: &Metadata) -> State {
+    const EXECUTABLE: u32 = 0o111;
+    let text = file.is_file().then(|| read(path)).flatten();
+    text.map_or_else(
+        || State::Is(numbers(file)),
+        |text| State::Holds(Sha256::digest(&text).into(), file.mode() & EXECUTABLE),
+    )
 }
 
 /// What lies in a folder whose files are run.
@@ -138,6 +176,7 @@ fn configuration(path: &Path) -> (Option<PathBuf>, Option<(PathBuf, State)>) {
     let Some(text) = text.and_then(|_| read(path)) else {
         return (None, file(path.to_owned()));
     };
+    let text = String::from_utf8_lossy(&text);
     let (mut lines, mut hooks, mut section) = (Vec::new(), None, String::new());
     for line in text.lines() {
         let mut setting = line.trim();
@@ -165,44 +204,58 @@ fn configuration(path: &Path) -> (Option<PathBuf>, Option<(PathBuf, State)>) {
     (hooks, Some((path.to_owned(), State::Runs(lines))))
 }
 
-/// A file's text; `None` where it is none any more or too long.
-fn read(path: &Path) -> Option<String> {
+/// What a file holds; `None` where it is none any more or too long. Nothing but a file is opened: a FIFO has somebody
+/// who waits at its other end, and a device may do something.
+fn read(path: &Path) -> Option<Vec<u8>> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(openat(CWD, path, flags, Mode::empty()).ok()?);
     let length = file.metadata().ok().filter(Metadata::is_file)?.len();
     let mut text = Vec::new();
     file.take(LONGEST).read_to_end(&mut text).ok()?;
-    (length < LONGEST).then(|| String::from_utf8_lossy(&text).into_owned())
+    (length < LONGEST).then_some(text)
 }
 
 /// Below a folder that the program may write, a project or a home. `.git` itself where it is a file: it says where the
 /// repository is.
-const FILES: [&str; 22] = [
+const FILES: [&str; 32] = [
     ".git",
     ".envrc",
     ".bashrc",
     ".bash_profile",
     ".bash_login",
     ".bash_logout",
+    ".bash_aliases",
     ".profile",
     ".zshrc",
     ".zshenv",
     ".zprofile",
     ".zlogin",
+    ".zlogout",
+    ".xprofile",
+    ".xsessionrc",
+    ".vimrc",
+    ".exrc",
+    ".tmux.conf",
+    ".cargo/config.toml",
     ".config/fish/config.fish",
     ".vscode/tasks.json",
     ".vscode/settings.json",
     ".vscode/launch.json",
-    ".idea/workspace.xml",
     ".mcp.json",
     ".cursor/mcp.json",
+    ".cursor/hooks.json",
+    ".gemini/settings.json",
+    "lefthook.yml",
     ".claude/settings.json",
     ".claude/settings.local.json",
     ".pre-commit-config.yaml",
     ".devcontainer/devcontainer.json",
 ];
 /// Whose entries are run.
-const FOLDERS: [&str; 6] = [
+const FOLDERS: [&str; 9] = [
+    ".idea/runConfigurations",
+    ".local/bin",
+    ".config/environment.d",
     ".githooks",
     ".husky",
     ".husky/_",
@@ -210,6 +263,9 @@ const FOLDERS: [&str; 6] = [
     ".config/systemd/user",
     ".config/fish/conf.d",
 ];
+const CONFIGURATIONS: [&str; 2] = [".gitconfig", ".config/git/config"];
+/// Folders above what is shown in which one of those may lie.
+const DEEPEST: usize = 3;
 /// Sections and keys of git-config(1) that run no program and name no file with settings: what git itself writes where a
 /// repository is made, cloned and branched.
 const RUN_NOTHING: [(&str, &[&str]); 7] = [
@@ -311,9 +367,14 @@ mod tests {
         assert_eq!(shown.changed(), Vec::<PathBuf>::new());
         let told = words(&before.changed(), 4).unwrap();
         assert!(
-            told.ends_with(".git/hooks/pre-push") && !told.contains("more"),
+            told.ends_with(".git/hooks/pre-push\"") && !told.contains("more"),
             "{told}"
         );
+        // The same in another file is no change.
+        let copy = at(".envrc.copy");
+        fs::copy(at(".envrc"), &copy).unwrap();
+        fs::rename(copy, at(".envrc")).unwrap();
+        assert_eq!(before.changed(), expected.map(at));
         write(".envrc", "evil");
         write(".bashrc", "evil");
         let told = words(&before.changed(), 4).unwrap();
@@ -405,5 +466,26 @@ mod tests {
         fs::write(at("own/hooks/post-merge"), "evil").unwrap();
         let expected = [".git/hooks/pre-commit", "own/hooks/post-merge"].map(at);
         assert_eq!(before.changed(), expected);
+    }
+
+    #[test]
+    fn what_is_gone_and_what_is_shown_by_itself_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir_all(at(".git/hooks")).unwrap();
+        fs::write(at(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
+        fs::write(at(".git/hooks/pre-push"), "guard").unwrap();
+        fs::write(at(".bashrc"), "").unwrap();
+        let of = |name: &str| {
+            let source = at(name);
+            let (dest, mode) = ("/w".into(), BindMode::Rw);
+            LeftBehind::look(&[Bind { source, dest, mode }])
+        };
+        let (git, hooks, shell) = (of(".git"), of(".git/hooks"), of(".bashrc"));
+        fs::write(at(".bashrc"), "evil").unwrap();
+        fs::remove_file(at(".git/hooks/pre-push")).unwrap();
+        assert_eq!(git.changed(), [at(".git/hooks/pre-push")]);
+        assert_eq!(hooks.changed(), [at(".git/hooks/pre-push")]);
+        assert_eq!(shell.changed(), [at(".bashrc")]);
     }
 }

@@ -80,11 +80,13 @@ impl Settings {
         let secrets = Secrets::resolve(&args, &policy, connected)?;
         let upstream_ca = read_roots(&args.upstream_ca)?;
         let upstream_proxy = own_proxy()?;
-        let links = warnings::of_links(&args.rw);
+        let written = args.rw.iter().map(|arg| &arg.source);
+        let links = warnings::of_links(written.chain(args.audit.as_ref().map(AsRef::as_ref)));
         let binds = resolve_binds(args.ro, args.rw)?;
         let obeyed = args.policy.iter().chain(&args.upstream_ca);
         let mut warnings = warnings::of_writable(obeyed, &binds);
         warnings.extend(links);
+        warnings.extend(warnings::of_other_names(&binds));
         warnings.extend(warnings::of_expired(args.policy.as_deref(), &policy));
         let workdir = args.workdir.map(resolve_workdir).transpose()?;
         let audit = match args.audit {

@@ -1,11 +1,12 @@
 //! What a person should know before a program starts, and may have meant otherwise.
 
-use std::path::{Path, PathBuf};
+use std::{
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+};
 
 use gig_policy::{Moment, Policy};
 use gig_sandbox::{Bind, BindMode, Enforcement, Layer, LayerReport};
-
-use crate::args::value::BindArg;
 
 /// Of the files that gig was told to obey those that the program may write: the next run would do as it wrote.
 pub(super) fn of_writable<'a>(
@@ -30,22 +31,50 @@ pub(super) fn of_writable<'a>(
         .collect()
 }
 
-/// Of writable folders those that are named by a link: a program may have laid it, and where it leads is shown.
-pub(super) fn of_links(writable: &[BindArg]) -> Vec<String> {
-    // A slash behind the name would follow the link.
-    let named = writable.iter().map(|arg| arg.source.components().collect());
-    let links = named.filter(|path: &PathBuf| {
-        path.symlink_metadata()
-            .is_ok_and(|found| found.is_symlink())
-    });
-    let told = |link: PathBuf| {
+/// Of what is written to (folders of `--rw`, the record) what is named by way of a link that is not root's: a program may
+/// have laid it, and where it leads is written to.
+pub(super) fn of_links<'a>(written: impl Iterator<Item = &'a PathBuf>) -> Vec<String> {
+    let told = |path: &PathBuf| {
+        // A slash behind the last name would follow the link.
+        let path: PathBuf = std::path::absolute(path).ok()?.components().collect();
+        let link = path.ancestors().find(|part| {
+            let found = part.symlink_metadata();
+            found.is_ok_and(|found| found.is_symlink() && found.uid() != 0)
+        })?;
         let leads_to = link.canonicalize().ok()?;
-        let (link, leads_to) = (link.display(), leads_to.display());
+        let (path, link, leads_to) = (path.display(), link.display(), leads_to.display());
         Some(format!(
-            "{link} is a link: the program may write {leads_to}"
+            "{link}, by which {path} is written to, is a link to {leads_to}"
         ))
     };
-    links.filter_map(told).collect()
+    written.filter_map(told).collect()
+}
+
+/// Of what is shown read-only what the program may write by another name.
+pub(super) fn of_other_names(binds: &[Bind]) -> Vec<String> {
+    let (shown, writable): (Vec<_>, Vec<_>) =
+        binds.iter().partition(|bind| bind.mode == BindMode::Ro);
+    let told = |kept: &&Bind| {
+        let other = writable.iter().find_map(|open| {
+            let below = kept.source.strip_prefix(&open.source).ok()?;
+            let name = open.dest.join(below);
+            let covers = shown
+                .iter()
+                .any(|one| name.starts_with(&one.dest) && kept.source.starts_with(&one.source));
+            (!covers).then_some(name)
+        })?;
+        Some(format!(
+            "{} is shown read-only as {}, and the program may write it as {} (--rw)",
+            kept.source.display(),
+            kept.dest.display(),
+            other.display()
+        ))
+    };
+    shown
+        .iter()
+        .copied()
+        .filter_map(|kept| told(&kept))
+        .collect()
 }
 
 /// Of rules that have ended before the start: what they allowed is denied as what no rule allows.
@@ -109,21 +138,40 @@ mod tests {
     }
 
     #[test]
-    fn a_writable_folder_that_is_named_by_a_link_is_told_with_where_it_leads() {
+    fn a_link_by_which_something_is_written_to_is_told_with_where_it_leads() {
         let folder = tempfile::tempdir().unwrap();
-        let (real, link) = (folder.path().join("real"), folder.path().join("link"));
-        std::fs::create_dir(&real).unwrap();
-        std::os::unix::fs::symlink(&real, &link).unwrap();
-        let arg = |text: &str| crate::args::value::bind(text).unwrap();
-        let (real, link) = (real.to_str().unwrap(), link.to_str().unwrap());
-        assert!(of_links(&[arg(real), arg(&format!("{real}:/out"))]).is_empty());
-        for named in [link.to_owned(), format!("{link}/"), format!("{link}:/out")] {
-            let [told] = of_links(&[arg(&named)]).try_into().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::create_dir_all(at("real/in")).unwrap();
+        std::os::unix::fs::symlink(at("real"), at("link")).unwrap();
+        // As a program's would be.
+        std::os::unix::fs::lchown(at("link"), Some(1234), Some(1234)).unwrap();
+        let told = |name: &str| of_links([at(name)].iter());
+        assert!(told("real").is_empty() && told("real/in").is_empty());
+        for named in ["link", "link/", "link/in", "link/absent.jsonl"] {
+            let [told] = told(named).try_into().unwrap();
             assert!(
-                told.contains("/link is a link: ") && told.ends_with("/real"),
+                told.contains("/link, by which ") && told.ends_with("/real"),
                 "{told}"
             );
         }
+    }
+
+    #[test]
+    fn what_is_shown_read_only_and_may_be_written_by_another_name_is_told() {
+        let bind = |source: &str, dest: &str, mode| Bind {
+            source: source.into(),
+            dest: dest.into(),
+            mode,
+        };
+        let (rw, ro) = (BindMode::Rw, BindMode::Ro);
+        let told = |binds: &[Bind]| of_other_names(binds).len();
+        let same = [bind("/p", "/p", rw), bind("/p/hooks", "/p/hooks", ro)];
+        assert_eq!(told(&same), 0);
+        let elsewhere = [bind("/p", "/work", rw), bind("/p/hooks", "/p/hooks", ro)];
+        let [words] = of_other_names(&elsewhere).try_into().unwrap();
+        assert!(words.contains("may write it as /work/hooks"), "{words}");
+        let both = [same, [bind("/p", "/other", rw), bind("/q", "/q", ro)]].concat();
+        assert_eq!(told(&both), 1);
     }
 
     #[test]

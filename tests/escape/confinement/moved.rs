@@ -65,16 +65,16 @@ fn what_a_program_leaves_for_the_host_to_run_is_told_and_recorded() {
     let run = lab.gig().option(["--rw", &path]).sh(&format!(
         "cd {path} && mkdir -p .git/hooks && echo ref: refs/heads/main >.git/HEAD && echo evil >.git/hooks/post-checkout && echo x >file"
     ));
-    let hook = format!("{path}/.git/hooks/post-checkout");
-    let run = run
-        .exits(0)
-        .complains(&format!("changed what this host runs by itself: {hook};"));
+    let hook = format!("\"{path}/.git/hooks/post-checkout\"");
+    let run = run.exits(0).complains(&format!(
+        "what this host runs by itself was changed during the run: {hook};"
+    ));
     let ended = run
         .audit
         .of(gig_audit::Event::SandboxExit)
         .next()
         .expect("its end");
-    let finding = format!("changed what the host runs by itself: {hook}");
+    let finding = format!("changed during the run, and run by the host itself: {hook}");
     assert!(
         ended.findings.iter().any(|one| **one == *finding),
         "{ended:?}"
