@@ -91,9 +91,16 @@ impl JsonlStore {
         let mut options = OpenOptions::new();
         let kind = path.metadata().ok().map(|found| found.file_type());
         let special = kind.is_some_and(|kind| !kind.is_file());
-        // /dev/stderr and its like are the system's links.
-        let is_link = !path.starts_with("/dev")
-            && !path.starts_with("/proc")
+        // The system's own links to streams.
+        let streams = [
+            "/dev/stdin",
+            "/dev/stdout",
+            "/dev/stderr",
+            "/dev/fd",
+            "/proc",
+        ];
+        let is_stream = streams.iter().any(|known| path.starts_with(known));
+        let is_link = !is_stream
             && path
                 .symlink_metadata()
                 .is_ok_and(|found| found.is_symlink());
@@ -112,6 +119,10 @@ impl JsonlStore {
             options.custom_flags(nonblock.bits().cast_signed());
         } else {
             options.read(true).append(true).create(true).mode(0o600);
+            if !is_link && !is_stream {
+                // Nor is it one that was laid just now.
+                options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
+            }
         }
         let file = options.write(true).open(path).map_err(|source| {
             match Errno::from_io_error(&source) {

@@ -81,7 +81,7 @@ impl Settings {
         let upstream_ca = read_roots(&args.upstream_ca)?;
         let upstream_proxy = own_proxy()?;
         let written = args.rw.iter().map(|arg| &arg.source);
-        let links = warnings::of_links(written.chain(args.audit.as_ref().map(AsRef::as_ref)));
+        let links = warnings::of_links(written.chain(&args.audit));
         let binds = resolve_binds(args.ro, args.rw)?;
         let obeyed = args.policy.iter().chain(&args.upstream_ca);
         let mut warnings = warnings::of_writable(obeyed, &binds);
