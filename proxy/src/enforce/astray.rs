@@ -175,6 +175,14 @@ fn cure(asked: &Asked, name: &SecretName) -> String {
         }
         some => format!("{name} is bound to {}, not to {here}", listed(some)),
     };
+    // A login made inside: what would bind a secret of that name is refused beside it.
+    let is_captured = policy
+        .captured_names()
+        .iter()
+        .any(|one| one == name || one.of_grants().is_ok_and(|grants| grants == *name));
+    if is_captured {
+        return format!("{known}; only if it belongs there, name it under `secrets` of its rule");
+    }
     let port = match port.get() {
         443 => String::new(),
         port => format!(":{port}"),

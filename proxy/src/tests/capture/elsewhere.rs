@@ -17,6 +17,12 @@ async fn a_captured_token_is_sent_to_no_other_host() {
     let (access, _) = world.log_in().await;
     let refused = world.send("other.test", "http/1.1", bearing(&access)).await;
     assert_eq!(refused.json()["reason"], "secret_misuse");
+    // `--secret` of a name that logins take is refused.
+    let hint = refused.json()["hint"].to_string();
+    assert!(
+        hint.contains("under `secrets`") && !hint.contains("--secret"),
+        "{hint}"
+    );
     let alarms = world.lab.until_records(Event::SecretMisuse, 1).await;
     assert_eq!(&*alarms[0].entry.secrets[0], "LOGIN");
     // The value itself, however the program came by it.
