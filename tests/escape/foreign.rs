@@ -28,6 +28,11 @@ fn a_namespace_that_gig_did_not_make_reaches_what_its_policy_allows() {
     // By the name alone, whoever is asked for it; the value is put in at the border.
     let ask = format!("-H \"Authorization: Bearer $TOKEN\" https://{ALLOWED}/");
     assert_eq!(stranger.curl(&ask), "200 0", "{}", appliance.said());
+    // Who answers notes it on a thread of its own.
+    let begun = std::time::Instant::now();
+    while allowed.requests().is_empty() && begun.elapsed() < std::time::Duration::from_secs(20) {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
     let asked = allowed.requests();
     let bearer = format!("Bearer {VALUE}");
     assert_eq!(asked[0].field("authorization"), Some(bearer.as_str()));

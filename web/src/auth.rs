@@ -13,6 +13,7 @@ use axum::{
 };
 use jiff::SignedDuration;
 
+mod acting;
 pub(crate) mod cookie;
 pub(crate) mod known;
 pub(crate) mod lapse;
@@ -237,32 +238,6 @@ impl Caller {
     /// What they may, in words: the same words, the same rights.
     pub(crate) fn terms(&self) -> String {
         format!("{}{}", self.role, self.narrowing.words())
-    }
-
-    /// The same where they answer what a program asked for, by its id in the record.
-    pub(crate) fn answering(mut self, request: Option<&str>) -> Self {
-        self.request = request.map(Into::into);
-        self
-    }
-
-    /// The same in a request that is made once.
-    pub(crate) fn with(mut self, once: Once) -> Self {
-        self.once = Some(Arc::new(once));
-        self
-    }
-
-    /// For a change.
-    pub(crate) fn actor(&self, app: &App) -> Actor {
-        Actor {
-            request: self.request.clone(),
-            name: Arc::clone(&self.name),
-            person: self.person.clone(),
-            owner: self.owner,
-            standing: self.standing.clone(),
-            once: self.once.clone(),
-            address: self.address,
-            at: app.now(),
-        }
     }
 }
 

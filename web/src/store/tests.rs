@@ -64,14 +64,11 @@ fn at(seconds: i64) -> Timestamp {
 
 fn actor(seconds: i64) -> Actor {
     Actor {
-        request: None,
-        once: None,
         name: "ana".into(),
         person: Some("ana".into()),
         owner: false,
-        standing: Standing::Itself,
-        address: None,
         at: at(seconds),
+        ..crate::app::tests::owner()
     }
 }
 
