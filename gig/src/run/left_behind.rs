@@ -151,7 +151,7 @@ fn state(path: &Path, file: &Metadata) -> State {
 }
 
 /// What lies in a folder whose files are run.
-fn entries(folder: &Path) -> impl Iterator<Item = (PathBuf, State)> {
+fn entries(folder: &Path) -> impl Iterator<Item = (PathBuf, State)> + use<> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let paths = entries.take(MOST_ENTRIES).map(|entry| entry.path());
     // git writes samples into each repository, and runs none.

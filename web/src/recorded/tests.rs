@@ -118,6 +118,7 @@ fn what_a_sandbox_asked_for_is_shown_cut() {
         last: "2026-11-21T12:00:00.000000Z".to_owned(),
         rule: None,
         reason: String::new(),
+        already: false,
     };
     assert!(differs.short().ends_with("x…"));
     differs.asked.truncate(LONGEST);
