@@ -35,7 +35,10 @@ mod stderr;
 use std::{io::IsTerminal as _, process::ExitCode};
 
 use anyhow::Context as _;
-use clap::Parser;
+use clap::{
+    Parser,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::{args::Arguments, exit_status::ExitStatus};
@@ -124,10 +127,26 @@ fn raise_file_limit() {
 /// own status 2 is never mistaken for it.
 fn usage(mistake: &clap::Error) -> ExitCode {
     let asked_for = !mistake.use_stderr();
+    if let Some(words) = of_a_secret(mistake) {
+        error_chain::print(&anyhow::anyhow!(words));
+        return ExitStatus::GIG_FAILED.into();
+    }
     if mistake.print().is_err() || !asked_for {
         return ExitStatus::GIG_FAILED.into();
     }
     ExitCode::SUCCESS
+}
+
+/// What is wrong with a `--secret` or `--capture`, in gig's own words: clap would show what was typed, which may be a
+/// value (`--secret NAME=VALUE`), and logs keep it.
+fn of_a_secret(mistake: &clap::Error) -> Option<String> {
+    let Some(ContextValue::String(argument)) = mistake.get(ContextKind::InvalidArg) else {
+        return None;
+    };
+    let option = argument.split(' ').next()?;
+    let is_one = matches!(option, "--secret" | "--capture");
+    let why = std::error::Error::source(mistake)?;
+    (is_one && mistake.kind() == ErrorKind::ValueValidation).then(|| format!("{option}: {why}"))
 }
 
 /// `GIG_LOG` is a tracing filter. By default only our own words count: a library's would tell what a program

@@ -136,6 +136,15 @@ pub(crate) fn settle(keeper: &RunKeeper) {
     }
 }
 
+/// Whether `text`, an argument or a variable, holds a value; a very short one is in anything.
+pub(crate) fn holds(text: &[u8], secret: &gig_vault::Secret) -> bool {
+    secret.parts.iter().any(|part| {
+        let value = part.value.expose();
+        text == value
+            || (value.len() >= SHORTEST && text.windows(value.len()).any(|window| window == value))
+    })
+}
+
 /// What there is to say of a value that is too short to be looked for.
 pub(crate) fn short(name: &SecretName, value: &SecretBytes) -> Option<String> {
     let length = value.len();

@@ -377,6 +377,13 @@ fn a_secret_that_cannot_be_had_or_would_leak_otherwise_refuses_the_start() {
         .option(["--secret", "T"])
         .run(["true"]);
     let _run = run.exits(125).complains("nothing says where it may go");
+    // Who keeps what is said would keep the value.
+    let typed = format!("TOKEN={VALUE}@{HOST}");
+    let run = lab.gig().option(["--secret", &typed]).run(["true"]);
+    let run = run
+        .exits(125)
+        .complains("never taken from the command line");
+    assert!(!run.error_text().contains(VALUE), "{run}");
     // What gig sets itself, or a loader reads.
     for name in ["HTTPS_PROXY", "LD_PRELOAD"] {
         let bound = format!("{name}@{HOST}");

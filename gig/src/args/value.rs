@@ -59,8 +59,8 @@ pub(crate) fn secret(text: &str) -> Result<SecretArg, String> {
     };
     if places.is_some() && hosts.is_none() {
         return Err(format!(
-            "{text:?}: places go with a host, as in NAME:header:Authorization@HOST; for the hosts of a \
-             policy write `in` there"
+            "{name}: places go with a host, as in NAME:header:Authorization@HOST; for the hosts of a policy write \
+             `in` there"
         ));
     }
     let name: SecretName = name

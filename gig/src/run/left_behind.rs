@@ -97,11 +97,12 @@ fn seen(folder: &Path) -> Vec<(PathBuf, State)> {
         for place in places(&CONFIGURATIONS) {
             found.extend(configuration(&place).1);
         }
-    }
-    // The folder may be git's own, or a repository without a working tree.
-    for git in [folder.join(".git"), folder.to_owned()] {
-        if git.join("HEAD").symlink_metadata().is_ok() {
-            found.extend(repository(folder, &git));
+        // The folder may be git's own, or a repository without a working tree.
+        for git in [above.join(".git"), above.to_owned()] {
+            if git.join("HEAD").symlink_metadata().is_ok() {
+                let theirs = repository(above, &git).into_iter();
+                found.extend(theirs.filter(|(place, _)| place.starts_with(folder)));
+            }
         }
     }
     found

@@ -23,7 +23,7 @@ use super::settings::{own_proxy, read_roots, trusted_roots};
 use crate::{
     args::{run::RunArgs, value::SecretArg},
     fetch::NetworkFetch,
-    secrets::{self as vault, SHORTEST, changes::Changes},
+    secrets::{self as vault, changes::Changes, holds},
     stderr::tell,
 };
 
@@ -329,15 +329,6 @@ fn refuse_other_ways(args: &RunArgs, given: &[Arc<Secret>]) -> anyhow::Result<()
         }
     }
     Ok(())
-}
-
-/// Whether `text` holds a value; a very short one is in anything.
-fn holds(text: &[u8], secret: &Secret) -> bool {
-    secret.parts.iter().any(|part| {
-        let value = part.value.expose();
-        text == value
-            || (value.len() >= SHORTEST && text.windows(value.len()).any(|window| window == value))
-    })
 }
 
 /// The kind whose service gives something new in the stored value's place.

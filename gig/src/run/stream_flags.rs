@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn a_stream_appends_and_waits_as_before_and_no_more_is_made_not_to() {
-        let (none, append, nonblock) = (OFlags::WRONLY, OFlags::APPEND, OFlags::NONBLOCK);
+        let (none, append, nonblock) = (OFlags::empty(), OFlags::APPEND, OFlags::NONBLOCK);
         for (before, now, wanted) in [
             (append, nonblock, append),
             (none, nonblock, none),

@@ -10,6 +10,7 @@ use gig_proxy::{
     tls::roots::Roots,
 };
 use gig_vault::{Keeper, RunKeeper, SystemClock, Vault};
+use gig_web::store::ServerSpec;
 use tokio::sync::OnceCell;
 
 use crate::{
@@ -79,8 +80,9 @@ impl Secrets {
     pub(super) async fn give(
         &self,
         sandbox: SandboxId,
-        names: &[String],
+        spec: &ServerSpec,
     ) -> anyhow::Result<Option<Given>> {
+        let names = &spec.secrets;
         if names.is_empty() {
             return self.watching(sandbox).await;
         }
@@ -94,6 +96,16 @@ impl Secrets {
                 bail!(
                     "secret {name} is marked entrusted: its value would be handed in as it is, which only \
                      gig run does; unmark it, so that the program gets a sentinel"
+                );
+            }
+            let texts = spec.command.iter().chain(spec.env.values());
+            if texts
+                .into_iter()
+                .any(|text| vault::holds(text.as_bytes(), &secret))
+            {
+                bail!(
+                    "the server's command or variables hold the value of secret {name}, which its program must not \
+                     have: register it anew without, and have the program read ${name}, which holds a sentinel"
                 );
             }
             if secret.hands_out() {

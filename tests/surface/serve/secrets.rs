@@ -364,3 +364,30 @@ fn a_fleet_has_one_vault_and_what_one_node_takes_out_of_use_no_other_uses() {
         "{dumped}"
     );
 }
+
+#[test]
+fn a_server_whose_command_or_variables_hold_a_value_does_not_start() {
+    let appliance = Appliance::start();
+    let set = appliance.gig(&["secret", "set", "TOKEN"], VALUE);
+    assert_eq!(set.status, 0, "{set:?}");
+    let (typed, variable) = (format!("echo {VALUE}"), format!("OTHER=x{VALUE}"));
+    let plain: &[&str] = &["--", "/bin/sh", "-c", "sleep 100"];
+    let command: &[&str] = &["--", "/bin/sh", "-c", &typed];
+    let env = [&["--env", &variable], plain].concat();
+    for (name, words, starts) in [
+        ("plain", plain, true),
+        ("typed", command, false),
+        ("variable", &env, false),
+    ] {
+        let add = [&["server", "add", name, "--secret", "TOKEN"], words].concat();
+        let added = appliance.gig(&add, "");
+        assert_eq!(added.status, 0, "{added:?}");
+        let started = appliance.starts(name);
+        assert_eq!(started.status == 0, starts, "{started:?}");
+        let told = started.errors.contains("hold the value of secret TOKEN");
+        assert!(
+            told != starts && !started.errors.contains(VALUE),
+            "{started:?}"
+        );
+    }
+}

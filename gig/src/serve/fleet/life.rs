@@ -110,7 +110,7 @@ pub(super) async fn at_hand(
             .take(Arc::clone(&server), Arc::clone(&wanted.profile))
     };
     let seat = fleet.partings.patiently(take).await?;
-    let given = machine.secrets.give(wanted.id, &wanted.server.spec.secrets);
+    let given = machine.secrets.give(wanted.id, &wanted.server.spec);
     let given = given.await?;
     let runtime = fleet.runtime.get().cloned().unwrap_or_else(Handle::current);
     Ok((seat, given, runtime))
