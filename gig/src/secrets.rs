@@ -5,7 +5,7 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use gig_policy::SecretName;
 use gig_vault::{
     RunKeeper, SecretBytes, SystemClock, Vault, environment, master_key::MasterKeySource, memory,
@@ -156,15 +156,122 @@ pub(crate) fn short(name: &SecretName, value: &SecretBytes) -> Option<String> {
     })
 }
 
-/// The same of the first part of a value that is, as its secret's kind takes it apart.
-pub(crate) fn short_part(vault: &Vault, name: &SecretName, value: &SecretBytes) -> Option<String> {
+/// What there is to say of a value that ordinary text holds: wherever a program writes it, to a host that the secret is
+/// not bound to, it is taken for the secret.
+pub(crate) fn common(name: &SecretName, value: &SecretBytes) -> Option<String> {
+    let octets = value.expose().trim_ascii();
+    let mut different: Vec<u8> = octets.to_vec();
+    different.sort_unstable();
+    different.dedup();
+    let is_word = octets.len() < LONGEST_WORD && octets.iter().all(u8::is_ascii_lowercase);
+    let is_common = is_word
+        || different.len() < FEW
+        || COMMON
+            .iter()
+            .any(|known| octets.eq_ignore_ascii_case(known));
+    (octets.len() >= SHORTEST && is_common).then(|| {
+        format!(
+            "ordinary text holds the value of {name}: whatever holds it is refused on its way to other hosts, from \
+             every sandbox, also after `gig secret rm` (not after `rm --forget`); have its service give another"
+        )
+    })
+}
+
+/// The same of the first part of a value of which there is something, as its secret's kind takes it apart; and whether
+/// it is that it is short.
+pub(crate) fn doubt(
+    vault: &Vault,
+    name: &SecretName,
+    value: &SecretBytes,
+) -> Option<(String, bool)> {
     let view = vault.view().ok()?;
     let (_, definition) = view.secret(name.as_str()).ok()??;
     let parts = definition.kind.kind().stored_parts(value)?;
-    parts.iter().find_map(|part| short(name, part))
+    let short = parts.iter().find_map(|part| short(name, part));
+    let common = || parts.iter().find_map(|part| common(name, part));
+    match short {
+        Some(words) => Some((words, true)),
+        None => common().map(|words| (words, false)),
+    }
 }
 
+/// Names under which two of them would be given to one program.
+///
+/// # Errors
+/// When there is one: the later would stand in the earlier's place.
+pub(crate) fn each_has_its_variables<'a>(
+    given: impl Iterator<Item = &'a gig_vault::Secret>,
+) -> anyhow::Result<()> {
+    let mut taken: Vec<(&str, &SecretName)> = Vec::new();
+    for secret in given {
+        for part in &secret.parts {
+            let other = taken
+                .iter()
+                .find(|(variable, _)| *variable == &*part.variable);
+            if let Some((variable, other)) = other {
+                bail!(
+                    "secrets {other} and {} both set the variable {variable} inside: call one of them otherwise",
+                    secret.name
+                );
+            }
+            taken.push((&part.variable, &secret.name));
+        }
+    }
+    Ok(())
+}
+
+/// Values that people set, and that stand in most requests.
+const COMMON: [&[u8]; 8] = [
+    b"application/json",
+    b"application/xml",
+    b"text/plain",
+    b"text/html",
+    b"content-type",
+    b"user-agent",
+    b"password123",
+    b"accept-encoding",
+];
+/// Shorter ones of small letters alone are words.
+const LONGEST_WORD: usize = 14;
+/// Fewer different octets make no secret.
+const FEW: usize = 5;
 /// As the border watches for them.
 pub(crate) const SHORTEST: usize = gig_proxy::credential::needles::SHORTEST;
 /// A service is given up after ten seconds.
 const SETTLE: Duration = Duration::from_secs(15);
+
+#[cfg(test)]
+mod tests {
+    use gig_vault::{Part, Secret, Treatment};
+
+    use super::*;
+
+    fn secret(name: &str, variables: &[&str]) -> Secret {
+        let part = |variable: &&str| Part {
+            variable: (*variable).into(),
+            value: SecretBytes::from("a value"),
+            shape: gig_vault::Shape::default(),
+        };
+        Secret {
+            name: name.parse().unwrap(),
+            version: 1,
+            parts: variables.iter().map(part).collect(),
+            treatment: Treatment::Replace,
+            entrusted: false,
+        }
+    }
+
+    #[test]
+    fn two_secrets_that_set_one_variable_are_refused() {
+        let pair = secret("LG", &["LG", "LG_USER"]);
+        let other = secret("LG_USER", &["LG_USER"]);
+        let third = secret("TOKEN", &["TOKEN"]);
+        assert!(each_has_its_variables([&pair, &third].into_iter()).is_ok());
+        let refused = each_has_its_variables([&pair, &third, &other].into_iter());
+        let words = refused.unwrap_err().to_string();
+        assert!(
+            words.contains("secrets LG and LG_USER both set the variable LG_USER"),
+            "{words}"
+        );
+    }
+}

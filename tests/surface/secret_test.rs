@@ -208,6 +208,25 @@ fn a_test_says_what_is_done_where_nothing_is_placed_and_asks_nobody() {
         placed && note.contains("asked for at 192.0.2.1"),
         "{document:#}"
     );
+    // What gig gets goes in header fields, as in a run.
+    let bound = ["--secret", "TOKEN@other.example.com"];
+    for (url, header, expected) in [
+        (
+            "https://other.example.com/?t={TOKEN}",
+            "X-Other: none",
+            false,
+        ),
+        ("https://other.example.com/{TOKEN}", "X-Other: none", false),
+        (
+            "https://other.example.com/",
+            "Authorization: Bearer {TOKEN}",
+            true,
+        ),
+    ] {
+        let words = [&["TOKEN", "--url", url, "--header", header][..], &bound].concat();
+        let (placed, document) = vault.test(&words);
+        assert_eq!(placed, expected, "{url}: {document:#}");
+    }
     define("provider: {command: {program: /bin/false}}\n", "");
     let (placed, document) = vault.test(&USER);
     let note = document["notes"][0].as_str().unwrap_or_default();
@@ -235,4 +254,24 @@ fn a_value_that_is_too_short_to_be_looked_for_is_a_warning() {
     let answer = vault.gig(&["set", "TOKEN", "--json"], "12345678");
     let document: Value = serde_json::from_str(&answer.output).expect("JSON");
     assert_eq!(document["short"], false);
+}
+
+#[test]
+fn a_value_that_ordinary_text_holds_is_a_warning() {
+    let vault = Vault::new();
+    for (value, common) in [
+        ("postgres", true),
+        ("0000000000000000", true),
+        ("Application/JSON", true),
+        (VALUE, false),
+        ("correcthorsebatterystaple", false),
+    ] {
+        let answer = vault.gig(&["set", "TOKEN"], value);
+        assert_eq!(answer.status, 0, "{answer:?}");
+        let told = answer
+            .output
+            .contains("ordinary text holds the value of TOKEN");
+        assert_eq!(told, common, "{value}: {answer:?}");
+        assert!(!answer.output.contains(value), "{answer:?}");
+    }
 }

@@ -32,8 +32,8 @@ pub trait Secrets: Send + Sync + 'static {
 pub struct SecretMade {
     /// The version that was made; 0 for none.
     pub version: u64,
-    /// What there is to say of a value, or a part of one, that is too short to be looked for.
-    pub short: Option<String>,
+    /// What there is to say of a value, or a part of one, that is too short to be looked for or that ordinary text holds.
+    pub doubt: Option<String>,
 }
 
 /// Records, in these words, what is about to be done; or says why it cannot.

@@ -197,12 +197,14 @@ fn report(
 ) -> anyhow::Result<ExitStatus> {
     let listed = vault.listed(name)?;
     let stripped = taken.is_some_and(|taken| taken.stripped);
-    let short = taken.and_then(|taken| secrets::short_part(vault, name, &taken.value));
+    let doubt = taken.and_then(|taken| secrets::doubt(vault, name, &taken.value));
+    let short = doubt.as_ref().is_some_and(|(_, short)| *short);
     let mut document = serde_json::to_value(&listed).context("cannot write the answer")?;
     if let Some(fields) = document.as_object_mut() {
         fields.insert("version".to_owned(), version.into());
         fields.insert("stripped_newline".to_owned(), stripped.into());
-        fields.insert("short".to_owned(), short.is_some().into());
+        fields.insert("short".to_owned(), short.into());
+        fields.insert("common".to_owned(), (doubt.is_some() && !short).into());
     }
     let mut text = match version {
         0 => format!(
@@ -214,8 +216,8 @@ fn report(
     if stripped {
         text += "\n  one line end after the value was left out (--keep-newline keeps it)";
     }
-    if let Some(short) = short {
-        text += &format!("\n  WARNING: {short}");
+    if let Some((words, _)) = doubt {
+        text += &format!("\n  WARNING: {words}");
     }
     if listed.entrusted {
         text += "\n  WARNING: entrusted: programs may be handed the real value";

@@ -87,9 +87,10 @@ impl Secrets {
             given.iter().cloned().partition(|secret| secret.entrusted);
         check_entrusted(&entrusted, policy)?;
         note_handing_out(&guarded);
+        vault::each_has_its_variables(given.iter().map(AsRef::as_ref))?;
         refuse_other_ways(args, &guarded)?;
         idle::note(args, policy);
-        note_short(&guarded);
+        note_doubtful(&guarded);
         shown::note(args, &guarded);
         let keeper = Arc::new(keeper);
         Ok(Some(Self {
@@ -283,12 +284,16 @@ fn note_handing_out(guarded: &[Arc<Secret>]) {
     }
 }
 
-/// What is too short is neither swapped out of answers nor stopped elsewhere: says so.
-fn note_short(guarded: &[Arc<Secret>]) {
+/// What is too short is neither swapped out of answers nor stopped elsewhere, and what ordinary text holds is stopped
+/// where it is none: says so.
+fn note_doubtful(guarded: &[Arc<Secret>]) {
     for secret in guarded {
-        let first = secret.parts.first();
-        if let Some(short) = first.and_then(|part| vault::short(&secret.name, &part.value)) {
-            tell(&format!("gig: warning: {short}\n"));
+        let Some(part) = secret.parts.first() else {
+            continue;
+        };
+        let (name, value) = (&secret.name, &part.value);
+        if let Some(words) = vault::short(name, value).or_else(|| vault::common(name, value)) {
+            tell(&format!("gig: warning: {words}\n"));
         }
     }
 }

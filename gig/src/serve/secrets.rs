@@ -88,6 +88,7 @@ impl Secrets {
         }
         let border = self.border().await?;
         let wallet = border.wallet(sandbox);
+        let mut secrets = Vec::with_capacity(names.len());
         for name in names {
             let name: SecretName = name.parse()?;
             // What is wrong names the secret.
@@ -114,7 +115,9 @@ impl Secrets {
             wallet
                 .hold(&secret)
                 .with_context(|| format!("secret {name}"))?;
+            secrets.push(secret);
         }
+        vault::each_has_its_variables(secrets.iter().map(AsRef::as_ref))?;
         let held = wallet.held();
         let variables = held
             .iter()

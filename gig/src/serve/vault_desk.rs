@@ -78,13 +78,14 @@ impl Secrets for VaultDesk {
                 removed.map(|_| 0).map_err(refused)
             }
         }?;
-        let short = match &change.doing {
+        let doubt = match &change.doing {
             SecretDoing::Add { value, .. } | SecretDoing::Rotate { value, .. } => {
-                vault::short_part(&vault, &name, &SecretBytes::copy_of(value.as_bytes()))
+                let value = SecretBytes::copy_of(value.as_bytes());
+                vault::doubt(&vault, &name, &value).map(|(words, _)| words)
             }
             SecretDoing::Remove { .. } => None,
         };
-        Ok(SecretMade { version, short })
+        Ok(SecretMade { version, doubt })
     }
 }
 
