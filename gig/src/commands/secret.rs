@@ -219,6 +219,7 @@ fn report(
     if let Some((words, _)) = doubt {
         text += &format!("\n  WARNING: {words}");
     }
+    text += &list::in_clear_text(&listed);
     if listed.entrusted {
         text += "\n  WARNING: entrusted: programs may be handed the real value";
     }
