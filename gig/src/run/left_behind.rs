@@ -83,101 +83,151 @@ pub(super) fn words(changed: &[PathBuf], most: usize) -> Option<String> {
 }
 
 fn seen(folder: &Path) -> Vec<(PathBuf, State)> {
-    let mut found = Vec::new();
+    let mut look = Look {
+        root: folder,
+        left: MOST_READ,
+        found: Vec::new(),
+    };
     // What is shown may be one of those files, or lie in the folder that has them.
     for above in folder.ancestors().take(1 + DEEPEST) {
-        let places = |names: &[&str]| -> Vec<PathBuf> {
-            let places = names.iter().map(|name| above.join(name));
-            places.filter(|place| place.starts_with(folder)).collect()
-        };
-        found.extend(places(&FILES).into_iter().filter_map(file));
-        for place in places(&FOLDERS) {
-            found.extend(entries(&place));
+        for name in FILES {
+            look.file(&above.join(name));
         }
-        for place in places(&CONFIGURATIONS) {
-            found.extend(configuration(&place).1);
+        for name in FOLDERS {
+            look.entries(&above.join(name));
+        }
+        for name in CONFIGURATIONS {
+            look.configuration(&above.join(name));
         }
         // The folder may be git's own, or a repository without a working tree.
         for git in [above.join(".git"), above.to_owned()] {
             if git.join("HEAD").symlink_metadata().is_ok() {
-                let theirs = repository(above, &git).into_iter();
-                found.extend(theirs.filter(|(place, _)| place.starts_with(folder)));
+                look.repository(above, &git);
             }
         }
     }
-    found
+    look.found
 }
 
-/// What git runs, and where it looks for it.
-fn repository(folder: &Path, git: &Path) -> Vec<(PathBuf, State)> {
-    let mut found = Vec::new();
-    for name in ["commondir", "gitdir"] {
-        found.extend(file(git.join(name)));
-    }
-    found.extend(entries(&git.join("hooks")));
-    for name in ["config", "config.worktree"] {
-        let (hooks, state) = configuration(&git.join(name));
-        found.extend(state);
-        found.extend(
-            hooks
-                .into_iter()
-                .flat_map(|hooks| entries(&folder.join(hooks))),
-        );
-    }
-    found
+/// A look at what is in one writable folder, and at nothing that its links lead to elsewhere: a program could have gig read
+/// whatever it likes, and what it cannot write it cannot have changed.
+struct Look<'a> {
+    root: &'a Path,
+    /// Octets that may be read yet: a program can write more than anybody waits for.
+    left: u64,
+    found: Vec<(PathBuf, State)>,
 }
 
-fn file(path: PathBuf) -> Option<(PathBuf, State)> {
-    let own = path.symlink_metadata().ok().filter(|own| !own.is_dir())?;
-    let state = match own.is_symlink() {
-        false => state(&path, &own),
-        true => {
-            let leads_to = path.read_link().ok()?;
-            let there = path.canonicalize().ok();
-            let there =
-                there.and_then(|real| Some(Box::new(state(&real, &real.symlink_metadata().ok()?))));
-            State::Link(leads_to, there)
+impl Look<'_> {
+    /// Whether a name stands for something in the folder.
+    fn takes_in(&self, path: &Path) -> bool {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return false;
+        };
+        let real = parent.canonicalize().map(|parent| parent.join(name));
+        real.is_ok_and(|real| real.starts_with(self.root))
+    }
+
+    /// What git runs, and where it looks for it.
+    fn repository(&mut self, folder: &Path, git: &Path) {
+        for name in ["commondir", "gitdir"] {
+            self.file(&git.join(name));
         }
-    };
-    Some((path, state))
+        self.entries(&git.join("hooks"));
+        for name in ["config", "config.worktree"] {
+            if let Some(hooks) = self.configuration(&git.join(name)) {
+                self.entries(&folder.join(hooks));
+            }
+        }
+    }
+
+    fn file(&mut self, path: &Path) {
+        if !self.takes_in(path) {
+            return;
+        }
+        let own = path.symlink_metadata().ok().filter(|own| !own.is_dir());
+        let Some(own) = own else { return };
+        let state = match own.is_symlink() {
+            false => self.state(path, &own),
+            true => {
+                let leads_to = path.read_link().unwrap_or_default();
+                let real = path
+                    .canonicalize()
+                    .ok()
+                    .filter(|real| real.starts_with(self.root));
+                let there = real.and_then(|real| {
+                    let found = real.symlink_metadata().ok()?;
+                    Some(Box::new(self.state(&real, &found)))
+                });
+                State::Link(leads_to, there)
+            }
+        };
+        self.found.push((path.to_owned(), state));
+    }
+
+    fn state(&mut self, path: &Path, file: &Metadata) -> State {
+        const EXECUTABLE: u32 = 0o111;
+        let text = file.is_file().then(|| self.read(path)).flatten();
+        text.map_or_else(
+            || State::Is(numbers(file)),
+            |text| State::Holds(Sha256::digest(&text).into(), file.mode() & EXECUTABLE),
+        )
+    }
+
+    /// What lies in a folder whose files are run.
+    fn entries(&mut self, folder: &Path) {
+        if !self.takes_in(folder) {
+            return;
+        }
+        match folder.canonicalize() {
+            Ok(real) if !real.starts_with(self.root) => {
+                self.found
+                    .push((folder.to_owned(), State::Link(real, None)));
+            }
+            _ => {
+                let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+                for entry in entries.take(MOST_ENTRIES) {
+                    let path = entry.path();
+                    // git writes samples into each repository, and runs none.
+                    if path.extension().is_none_or(|end| end != "sample") {
+                        self.file(&path);
+                    }
+                }
+            }
+        }
+    }
+
+    /// What is known of git's configuration: the lines that may run something, and of a link or what is too long which one
+    /// it is. The folder of hooks that it names.
+    fn configuration(&mut self, path: &Path) -> Option<PathBuf> {
+        let is_file = path.symlink_metadata().is_ok_and(|found| found.is_file());
+        let text = (is_file && self.takes_in(path))
+            .then(|| self.read(path))
+            .flatten();
+        let Some(text) = text else {
+            self.file(path);
+            return None;
+        };
+        let (lines, hooks) = running(&String::from_utf8_lossy(&text));
+        self.found.push((path.to_owned(), State::Runs(lines)));
+        hooks
+    }
+
+    /// What a file holds; `None` where it is none any more or too long. Nothing but a file is opened: a FIFO has somebody
+    /// who waits at its other end, and a device may do something.
+    fn read(&mut self, path: &Path) -> Option<Vec<u8>> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = File::from(openat(CWD, path, flags, Mode::empty()).ok()?);
+        let length = file.metadata().ok().filter(Metadata::is_file)?.len();
+        self.left = self.left.checked_sub(length).filter(|_| length < LONGEST)?;
+        let mut text = Vec::new();
+        file.take(LONGEST).read_to_end(&mut text).ok()?;
+        Some(text)
+    }
 }
 
-fn state(path: &Path, file: &Metadata) -> State {
-    const EXECUTABLE: u32 = 0o111;
-    let text = file.is_file().then(|| read(path)).flatten();
-    text.map_or_else(
-        || State::Is(numbers(file)),
-        |text| State::Holds(Sha256::digest(&text).into(), file.mode() & EXECUTABLE),
-    )
-}
-
-/// What lies in a folder whose files are run.
-fn entries(folder: &Path) -> impl Iterator<Item = (PathBuf, State)> + use<> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let paths = entries.take(MOST_ENTRIES).map(|entry| entry.path());
-    // git writes samples into each repository, and runs none.
-    let run = paths.filter(|path| path.extension().is_none_or(|end| end != "sample"));
-    run.filter_map(file)
-}
-
-fn numbers(file: &Metadata) -> [i64; 5] {
-    [
-        file.ino().cast_signed(),
-        file.size().cast_signed(),
-        file.ctime(),
-        file.ctime_nsec(),
-        i64::from(file.mode()),
-    ]
-}
-
-/// The folder of hooks that it names, and what is known of it: what it may run, and of a link or what is too long which
-/// one it is.
-fn configuration(path: &Path) -> (Option<PathBuf>, Option<(PathBuf, State)>) {
-    let text = path.symlink_metadata().ok().filter(Metadata::is_file);
-    let Some(text) = text.and_then(|_| read(path)) else {
-        return (None, file(path.to_owned()));
-    };
-    let text = String::from_utf8_lossy(&text);
+/// The lines of a git configuration that are not known to run nothing, and the folder of hooks that it names.
+fn running(text: &str) -> (Vec<String>, Option<PathBuf>) {
     let (mut lines, mut hooks, mut section) = (Vec::new(), None, String::new());
     for line in text.lines() {
         let mut setting = line.trim();
@@ -202,18 +252,17 @@ fn configuration(path: &Path) -> (Option<PathBuf>, Option<(PathBuf, State)>) {
             lines.push(format!("{section}.{setting}"));
         }
     }
-    (hooks, Some((path.to_owned(), State::Runs(lines))))
+    (lines, hooks)
 }
 
-/// What a file holds; `None` where it is none any more or too long. Nothing but a file is opened: a FIFO has somebody
-/// who waits at its other end, and a device may do something.
-fn read(path: &Path) -> Option<Vec<u8>> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = File::from(openat(CWD, path, flags, Mode::empty()).ok()?);
-    let length = file.metadata().ok().filter(Metadata::is_file)?.len();
-    let mut text = Vec::new();
-    file.take(LONGEST).read_to_end(&mut text).ok()?;
-    (length < LONGEST).then_some(text)
+fn numbers(file: &Metadata) -> [i64; 5] {
+    [
+        file.ino().cast_signed(),
+        file.size().cast_signed(),
+        file.ctime(),
+        file.ctime_nsec(),
+        i64::from(file.mode()),
+    ]
 }
 
 /// Below a folder that the program may write, a project or a home. `.git` itself where it is a file: it says where the
@@ -312,6 +361,8 @@ const RUN_NOTHING: [(&str, &[&str]); 7] = [
 ];
 /// Of a configuration.
 const LONGEST: u64 = 1 << 20;
+/// Of all that is read in a folder.
+const MOST_READ: u64 = 64 << 20;
 /// Of a folder.
 const MOST_ENTRIES: usize = 1 << 16;
 /// For a person, and for the record.
@@ -319,174 +370,4 @@ pub(super) const MOST_TOLD: usize = 4;
 pub(super) const MOST_RECORDED: usize = 64;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_the_host_runs_by_itself_is_told_where_it_changed() {
-        let folder = tempfile::tempdir().unwrap();
-        let at = |name: &str| folder.path().join(name);
-        let write = |name: &str, text: &str| {
-            fs::create_dir_all(at(name).parent().unwrap()).unwrap();
-            fs::write(at(name), text).unwrap();
-        };
-        write(".git/HEAD", "ref: refs/heads/main\n");
-        write(".git/hooks/pre-push", "true");
-        write(
-            ".git/config",
-            "[core]\n\tpager = less\n[user]\n\tname = a\n",
-        );
-        write(".envrc", "export A=1");
-        let bind = |mode| Bind {
-            source: folder.path().to_owned(),
-            dest: "/w".into(),
-            mode,
-        };
-        let before = LeftBehind::look(&[bind(BindMode::Rw)]);
-        let shown = LeftBehind::look(&[bind(BindMode::Ro)]);
-        assert_eq!(before.changed(), Vec::<PathBuf>::new());
-        // What runs nothing may change as it likes.
-        write(
-            ".git/config",
-            "[core]\n\tpager = less\n[user]\n\tname = another\n[remote \"o\"]\n\turl = x\n",
-        );
-        write(".git/hooks/update.sample", "echo");
-        write("src/main.rs", "fn main() {}");
-        assert_eq!(before.changed(), Vec::<PathBuf>::new());
-        write(".git/hooks/post-checkout", "evil");
-        write(".git/hooks/pre-push", "more evil");
-        write(
-            ".git/config",
-            "[Core] FSMonitor = evil\n[alias]\n\tst = \"!evil\"\n",
-        );
-        let expected = [
-            ".git/config",
-            ".git/hooks/post-checkout",
-            ".git/hooks/pre-push",
-        ];
-        assert_eq!(before.changed(), expected.map(at));
-        assert_eq!(shown.changed(), Vec::<PathBuf>::new());
-        let told = words(&before.changed(), 4).unwrap();
-        assert!(
-            told.ends_with(".git/hooks/pre-push\"") && !told.contains("more"),
-            "{told}"
-        );
-        // The same in another file is no change.
-        let copy = at(".envrc.copy");
-        fs::copy(at(".envrc"), &copy).unwrap();
-        fs::rename(copy, at(".envrc")).unwrap();
-        assert_eq!(before.changed(), expected.map(at));
-        write(".envrc", "evil");
-        write(".bashrc", "evil");
-        let told = words(&before.changed(), 4).unwrap();
-        assert!(told.ends_with("and 1 more"), "{told}");
-        assert_eq!(words(&[], 4), None);
-    }
-
-    #[test]
-    fn a_repository_that_is_new_is_none_to_tell_of() {
-        let folder = tempfile::tempdir().unwrap();
-        let bind = Bind {
-            source: folder.path().to_owned(),
-            dest: "/w".into(),
-            mode: BindMode::Rw,
-        };
-        let before = LeftBehind::look(&[bind]);
-        // As `git clone` leaves it.
-        fs::create_dir_all(folder.path().join(".git/hooks")).unwrap();
-        fs::write(folder.path().join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
-        let config = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n\t\
-            logallrefupdates = true\n[remote \"origin\"]\n\turl = https://a.test/x.git\n\t\
-            fetch = +refs/heads/*:refs/remotes/origin/*\n[branch \"main\"]\n\tremote = origin\n\t\
-            merge = refs/heads/main\n";
-        fs::write(folder.path().join(".git/config"), config).unwrap();
-        fs::write(folder.path().join(".git/hooks/pre-push.sample"), "x").unwrap();
-        assert_eq!(before.changed(), Vec::<PathBuf>::new());
-    }
-
-    #[test]
-    fn however_it_is_said_what_git_may_run_is_told() {
-        let evil = [
-            ("config", "[core]\n\tbare = false # ]\n\tfsmonitor = evil\n"),
-            ("config", "[pager]\n\tlog = evil\n"),
-            ("config", "[core]\n\tbare = \\\n\tfalse\n"),
-            ("config", "[include]\n\tpath = ../evil\n"),
-            ("config", "[remote \"o\"] uploadpack = evil\n"),
-            ("config", "[remote.o]\n\tproxy = evil\n"),
-            ("config", "[diff \"a] = b\"]\n\ttextconv = evil\n"),
-            ("config.worktree", "[core]\n\teditor = evil\n"),
-            ("commondir", "../evil"),
-            ("hooks/post-index-change", "evil"),
-        ];
-        for inside in [".git", "."] {
-            for (name, text) in evil {
-                let folder = tempfile::tempdir().unwrap();
-                let git = folder.path().join(inside);
-                fs::create_dir_all(git.join("hooks")).unwrap();
-                fs::write(git.join("HEAD"), "ref: refs/heads/main\n").unwrap();
-                let bind = Bind {
-                    source: folder.path().to_owned(),
-                    dest: "/w".into(),
-                    mode: BindMode::Rw,
-                };
-                let before = LeftBehind::look(&[bind]);
-                fs::write(git.join(name), text).unwrap();
-                assert_eq!(before.changed(), [git.join(name)], "{name}: {text}");
-            }
-        }
-    }
-
-    #[test]
-    fn hooks_are_told_where_the_configuration_has_them_and_links_by_what_they_lead_to() {
-        let folder = tempfile::tempdir().unwrap();
-        let at = |name: &str| folder.path().join(name);
-        for made in [".git/hooks", "own/hooks", "src"] {
-            fs::create_dir_all(at(made)).unwrap();
-        }
-        fs::write(at(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
-        fs::write(at(".git/config"), "[core]\n\thooksPath = own/hooks\n").unwrap();
-        fs::write(at("src/check"), "true").unwrap();
-        std::os::unix::fs::symlink("../../src/check", at(".git/hooks/pre-commit")).unwrap();
-        // Opening one that nobody writes would wait, and who writes would be told of a reader.
-        let fifo = rustix::fs::mknodat(
-            CWD,
-            at(".gitconfig"),
-            rustix::fs::FileType::Fifo,
-            Mode::RWXU,
-            0,
-        );
-        fifo.unwrap();
-        let bind = Bind {
-            source: folder.path().to_owned(),
-            dest: "/w".into(),
-            mode: BindMode::Rw,
-        };
-        let before = LeftBehind::look(&[bind]);
-        assert_eq!(before.changed(), Vec::<PathBuf>::new());
-        fs::write(at("src/check"), "true; evil").unwrap();
-        fs::write(at("own/hooks/post-merge"), "evil").unwrap();
-        let expected = [".git/hooks/pre-commit", "own/hooks/post-merge"].map(at);
-        assert_eq!(before.changed(), expected);
-    }
-
-    #[test]
-    fn what_is_gone_and_what_is_shown_by_itself_is_told() {
-        let folder = tempfile::tempdir().unwrap();
-        let at = |name: &str| folder.path().join(name);
-        fs::create_dir_all(at(".git/hooks")).unwrap();
-        fs::write(at(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
-        fs::write(at(".git/hooks/pre-push"), "guard").unwrap();
-        fs::write(at(".bashrc"), "").unwrap();
-        let of = |name: &str| {
-            let source = at(name);
-            let (dest, mode) = ("/w".into(), BindMode::Rw);
-            LeftBehind::look(&[Bind { source, dest, mode }])
-        };
-        let (git, hooks, shell) = (of(".git"), of(".git/hooks"), of(".bashrc"));
-        fs::write(at(".bashrc"), "evil").unwrap();
-        fs::remove_file(at(".git/hooks/pre-push")).unwrap();
-        assert_eq!(git.changed(), [at(".git/hooks/pre-push")]);
-        assert_eq!(hooks.changed(), [at(".git/hooks/pre-push")]);
-        assert_eq!(shell.changed(), [at(".bashrc")]);
-    }
-}
+mod tests;

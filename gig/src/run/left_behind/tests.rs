@@ -1,0 +1,211 @@
+//! What is told, and what is not, of what git and shells run.
+
+use super::*;
+
+#[test]
+fn what_the_host_runs_by_itself_is_told_where_it_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let write = |name: &str, text: &str| {
+        fs::create_dir_all(at(name).parent().unwrap()).unwrap();
+        fs::write(at(name), text).unwrap();
+    };
+    write(".git/HEAD", "ref: refs/heads/main\n");
+    write(".git/hooks/pre-push", "true");
+    write(
+        ".git/config",
+        "[core]\n\tpager = less\n[user]\n\tname = a\n",
+    );
+    write(".envrc", "export A=1");
+    let bind = |mode| Bind {
+        source: folder.path().to_owned(),
+        dest: "/w".into(),
+        mode,
+    };
+    let before = LeftBehind::look(&[bind(BindMode::Rw)]);
+    let shown = LeftBehind::look(&[bind(BindMode::Ro)]);
+    assert_eq!(before.changed(), Vec::<PathBuf>::new());
+    // What runs nothing may change as it likes.
+    write(
+        ".git/config",
+        "[core]\n\tpager = less\n[user]\n\tname = another\n[remote \"o\"]\n\turl = x\n",
+    );
+    write(".git/hooks/update.sample", "echo");
+    write("src/main.rs", "fn main() {}");
+    assert_eq!(before.changed(), Vec::<PathBuf>::new());
+    write(".git/hooks/post-checkout", "evil");
+    write(".git/hooks/pre-push", "more evil");
+    write(
+        ".git/config",
+        "[Core] FSMonitor = evil\n[alias]\n\tst = \"!evil\"\n",
+    );
+    let expected = [
+        ".git/config",
+        ".git/hooks/post-checkout",
+        ".git/hooks/pre-push",
+    ];
+    assert_eq!(before.changed(), expected.map(at));
+    assert_eq!(shown.changed(), Vec::<PathBuf>::new());
+    let told = words(&before.changed(), 4).unwrap();
+    assert!(
+        told.ends_with(".git/hooks/pre-push\"") && !told.contains("more"),
+        "{told}"
+    );
+    // The same in another file is no change.
+    let copy = at(".envrc.copy");
+    fs::copy(at(".envrc"), &copy).unwrap();
+    fs::rename(copy, at(".envrc")).unwrap();
+    assert_eq!(before.changed(), expected.map(at));
+    write(".envrc", "evil");
+    write(".bashrc", "evil");
+    let told = words(&before.changed(), 4).unwrap();
+    assert!(told.ends_with("and 1 more"), "{told}");
+    assert_eq!(words(&[], 4), None);
+}
+
+#[test]
+fn a_repository_that_is_new_is_none_to_tell_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let bind = Bind {
+        source: folder.path().to_owned(),
+        dest: "/w".into(),
+        mode: BindMode::Rw,
+    };
+    let before = LeftBehind::look(&[bind]);
+    // As `git clone` leaves it.
+    fs::create_dir_all(folder.path().join(".git/hooks")).unwrap();
+    fs::write(folder.path().join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
+    let config = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n\t\
+        logallrefupdates = true\n[remote \"origin\"]\n\turl = https://a.test/x.git\n\t\
+        fetch = +refs/heads/*:refs/remotes/origin/*\n[branch \"main\"]\n\tremote = origin\n\t\
+        merge = refs/heads/main\n";
+    fs::write(folder.path().join(".git/config"), config).unwrap();
+    fs::write(folder.path().join(".git/hooks/pre-push.sample"), "x").unwrap();
+    assert_eq!(before.changed(), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn however_it_is_said_what_git_may_run_is_told() {
+    let evil = [
+        ("config", "[core]\n\tbare = false # ]\n\tfsmonitor = evil\n"),
+        ("config", "[pager]\n\tlog = evil\n"),
+        ("config", "[core]\n\tbare = \\\n\tfalse\n"),
+        ("config", "[include]\n\tpath = ../evil\n"),
+        ("config", "[remote \"o\"] uploadpack = evil\n"),
+        ("config", "[remote.o]\n\tproxy = evil\n"),
+        ("config", "[diff \"a] = b\"]\n\ttextconv = evil\n"),
+        ("config.worktree", "[core]\n\teditor = evil\n"),
+        ("commondir", "../evil"),
+        ("hooks/post-index-change", "evil"),
+    ];
+    for inside in [".git", "."] {
+        for (name, text) in evil {
+            let folder = tempfile::tempdir().unwrap();
+            let git = folder.path().join(inside);
+            fs::create_dir_all(git.join("hooks")).unwrap();
+            fs::write(git.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+            let bind = Bind {
+                source: folder.path().to_owned(),
+                dest: "/w".into(),
+                mode: BindMode::Rw,
+            };
+            let before = LeftBehind::look(&[bind]);
+            fs::write(git.join(name), text).unwrap();
+            assert_eq!(before.changed(), [git.join(name)], "{name}: {text}");
+        }
+    }
+}
+
+#[test]
+fn hooks_are_told_where_the_configuration_has_them_and_links_by_what_they_lead_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    for made in [".git/hooks", "own/hooks", "src"] {
+        fs::create_dir_all(at(made)).unwrap();
+    }
+    fs::write(at(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
+    fs::write(at(".git/config"), "[core]\n\thooksPath = own/hooks\n").unwrap();
+    fs::write(at("src/check"), "true").unwrap();
+    std::os::unix::fs::symlink("../../src/check", at(".git/hooks/pre-commit")).unwrap();
+    // Opening one that nobody writes would wait, and who writes would be told of a reader.
+    let fifo = rustix::fs::mknodat(
+        CWD,
+        at(".gitconfig"),
+        rustix::fs::FileType::Fifo,
+        Mode::RWXU,
+        0,
+    );
+    fifo.unwrap();
+    let bind = Bind {
+        source: folder.path().to_owned(),
+        dest: "/w".into(),
+        mode: BindMode::Rw,
+    };
+    let before = LeftBehind::look(&[bind]);
+    assert_eq!(before.changed(), Vec::<PathBuf>::new());
+    fs::write(at("src/check"), "true; evil").unwrap();
+    fs::write(at("own/hooks/post-merge"), "evil").unwrap();
+    let expected = [".git/hooks/pre-commit", "own/hooks/post-merge"].map(at);
+    assert_eq!(before.changed(), expected);
+}
+
+#[test]
+fn what_is_gone_and_what_is_shown_by_itself_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    fs::create_dir_all(at(".git/hooks")).unwrap();
+    fs::write(at(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
+    fs::write(at(".git/hooks/pre-push"), "guard").unwrap();
+    fs::write(at(".bashrc"), "").unwrap();
+    let of = |name: &str| {
+        let source = at(name);
+        let (dest, mode) = ("/w".into(), BindMode::Rw);
+        LeftBehind::look(&[Bind { source, dest, mode }])
+    };
+    let (git, hooks, shell) = (of(".git"), of(".git/hooks"), of(".bashrc"));
+    fs::write(at(".bashrc"), "evil").unwrap();
+    fs::remove_file(at(".git/hooks/pre-push")).unwrap();
+    assert_eq!(git.changed(), [at(".git/hooks/pre-push")]);
+    assert_eq!(hooks.changed(), [at(".git/hooks/pre-push")]);
+    assert_eq!(shell.changed(), [at(".bashrc")]);
+}
+
+/// Whatever the links that a program lays lead to.
+#[test]
+fn nothing_is_read_beyond_the_folder_and_no_more_than_a_little() {
+    let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let at = |name: &str| folder.path().join(name);
+    fs::create_dir_all(at(".git")).unwrap();
+    fs::write(at(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
+    fs::write(other.path().join("secret"), "one").unwrap();
+    let link = std::os::unix::fs::symlink::<&Path, PathBuf>;
+    let hooks = format!("[core]\n\thooksPath = {}\n", other.path().display());
+    fs::write(at(".git/config"), hooks).unwrap();
+    link(other.path(), at(".git/hooks")).unwrap();
+    link(other.path(), at(".config")).unwrap();
+    link(&other.path().join("secret"), at(".bashrc")).unwrap();
+    let source = folder.path().to_owned();
+    let (dest, mode) = ("/w".into(), BindMode::Rw);
+    let before = LeftBehind::look(&[Bind { source, dest, mode }]);
+    let names: Vec<_> = before.before.keys().cloned().collect();
+    assert_eq!(names, [".bashrc", ".git/config", ".git/hooks"].map(at));
+    fs::write(other.path().join("secret"), "another").unwrap();
+    fs::write(other.path().join("more"), "one").unwrap();
+    assert_eq!(
+        before.changed(),
+        Vec::<PathBuf>::new(),
+        "the program cannot write there"
+    );
+    let mut look = Look {
+        root: folder.path(),
+        left: 10,
+        found: Vec::new(),
+    };
+    fs::write(at(".profile"), "0123456789").unwrap();
+    fs::write(at(".envrc"), "0").unwrap();
+    look.file(&at(".profile"));
+    look.file(&at(".envrc"));
+    let [(_, State::Holds(..)), (_, State::Is(_))] = look.found.as_slice() else {
+        panic!("{:?}", look.found);
+    };
+}
