@@ -53,7 +53,7 @@ impl Secrets for FakeSecrets {
 fn made(version: u64) -> SecretMade {
     SecretMade {
         version,
-        short: None,
+        doubt: None,
     }
 }
 
