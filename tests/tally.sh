@@ -115,7 +115,7 @@ tally() {
   fi
 }
 
-# tally_nextest NAME LOG STATUS: adds what nextest with --retries 1 printed.
+# tally_nextest NAME LOG STATUS: adds what nextest with --retries printed.
 tally_nextest() {
   local name=$1 log=$2 status=$3 line bad test
   line=$(grep -E '^ *Summary ' "$log" | tail -n 1 || true)
