@@ -28,9 +28,7 @@ impl SecretName {
     pub const fn shared(&self) -> &Arc<str> {
         &self.0
     }
-}
 
-impl SecretName {
     /// Whether a sandbox sets the variable of this name itself, or a loader or a runtime reads it before the
     /// program does: a sentinel in its place would break the program without a word.
     ///

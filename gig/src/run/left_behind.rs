@@ -17,6 +17,8 @@ use gig_sandbox::{Bind, BindMode};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use sha2::{Digest as _, Sha256};
 
+use super::warnings::listed;
+
 /// What was there at the start.
 #[derive(Debug)]
 pub(super) struct LeftBehind {
@@ -72,14 +74,9 @@ pub(super) fn words(changed: &[PathBuf], most: usize) -> Option<String> {
     if changed.is_empty() {
         return None;
     }
-    let named = changed.iter().take(most);
     // A name may hold a comma, and words.
-    let names: Vec<String> = named.map(|path| format!("{path:?}")).collect();
-    let mut names = names.join(", ");
-    if let Some(more @ 1..) = changed.len().checked_sub(most) {
-        names += &format!(" and {more} more");
-    }
-    Some(names)
+    let names = changed.iter().map(|path| format!("{path:?}"));
+    Some(listed(names, most))
 }
 
 fn seen(folder: &Path) -> Vec<(PathBuf, State)> {
@@ -142,11 +139,11 @@ impl Look<'_> {
     }
 
     fn file(&mut self, path: &Path) {
-        if !self.takes_in(path) {
-            return;
-        }
+        // Most are not there: where they would be is looked at for the others.
         let own = path.symlink_metadata().ok().filter(|own| !own.is_dir());
-        let Some(own) = own else { return };
+        let Some(own) = own.filter(|_| self.takes_in(path)) else {
+            return;
+        };
         let state = match own.is_symlink() {
             false => self.state(path, &own),
             true => {
@@ -176,7 +173,7 @@ impl Look<'_> {
 
     /// What lies in a folder whose files are run.
     fn entries(&mut self, folder: &Path) {
-        if !self.takes_in(folder) {
+        if folder.symlink_metadata().is_err() || !self.takes_in(folder) {
             return;
         }
         match folder.canonicalize() {

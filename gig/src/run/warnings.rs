@@ -99,18 +99,23 @@ pub(super) fn of_mounts(layers: &[LayerReport]) -> Option<String> {
 /// Of what a project has and the program does not see.
 pub(super) fn of_covered(covered: &[(PathBuf, PathBuf)]) -> Option<String> {
     let (_, inside) = covered.first()?;
-    let named = covered.iter().take(MOST_NAMED);
-    let names: Vec<String> = named.map(|(path, _)| path.display().to_string()).collect();
-    let others = match covered.len().saturating_sub(names.len()) {
+    let names = covered.iter().map(|(path, _)| path.display().to_string());
+    Some(format!(
+        "the program does not see {}: programs keep credentials there; what needs such a file and holds none is shown \
+         a copy of it (--ro COPY:{})",
+        listed(names, MOST_NAMED),
+        inside.display()
+    ))
+}
+
+/// The first of them by name, and how many more there are.
+pub(super) fn listed(names: impl ExactSizeIterator<Item = String>, most: usize) -> String {
+    let others = match names.len().saturating_sub(most) {
         0 => String::new(),
         count => format!(" and {count} more"),
     };
-    Some(format!(
-        "the program does not see {}{others}: programs keep credentials there; what needs such a file and holds \
-         none is shown a copy of it (--ro COPY:{})",
-        names.join(", "),
-        inside.display()
-    ))
+    let named: Vec<String> = names.take(most).collect();
+    named.join(", ") + &others
 }
 
 /// As many as are read.

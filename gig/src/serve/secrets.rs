@@ -99,11 +99,8 @@ impl Secrets {
                      gig run does; unmark it, so that the program gets a sentinel"
                 );
             }
-            let texts = spec.command.iter().chain(spec.env.values());
-            if texts
-                .into_iter()
-                .any(|text| vault::holds(text.as_bytes(), &secret))
-            {
+            let mut texts = spec.command.iter().chain(spec.env.values());
+            if texts.any(|text| vault::holds(text.as_bytes(), &secret)) {
                 bail!(
                     "the server's command or variables hold the value of secret {name}, which its program must not \
                      have: register it anew without, and have the program read ${name}, which holds a sentinel"

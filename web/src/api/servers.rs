@@ -273,13 +273,12 @@ fn check(spec: &ServerSpec) -> Result<(), Problem> {
         );
     }
     for name in &spec.secrets {
-        match name.parse::<gig_policy::SecretName>() {
-            Err(error) => return refused(format!("secret {name:?}: {error}")),
-            Ok(name) => {
-                if let Some(words) = name.taken() {
-                    return refused(words);
-                }
-            }
+        let wrong = match name.parse::<gig_policy::SecretName>() {
+            Err(error) => Some(format!("secret {name:?}: {error}")),
+            Ok(name) => name.taken(),
+        };
+        if let Some(words) = wrong {
+            return refused(words);
         }
     }
     if spec.pids == Some(0) || spec.cpu_millis == Some(0) || spec.memory == Some(0) {
