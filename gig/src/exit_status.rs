@@ -6,8 +6,9 @@ use gig_sandbox::StartSandboxError;
 
 /// What the record says of a program that the kernel killed for want of memory.
 pub(crate) const OUT_OF_MEMORY: &str = "killed: it wanted more memory than its limit";
-/// What the record says of a program that was ended because it could have seen a credential.
-pub(crate) const UNCOVERED: &str = "ended: something changed a place where a credential is covered";
+/// What the record says of a program that was ended because it could have seen a credential, or written what it is only
+/// shown.
+pub(crate) const UNCOVERED: &str = "ended: something on the host changed a place where a credential is covered, or where what is shown read-only is";
 /// What the record says of files that the program left in a folder it may write, and that the host runs by itself.
 pub(crate) const LEFT: &str = "changed during the run, and run by the host itself";
 

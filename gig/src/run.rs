@@ -131,7 +131,7 @@ struct Seen {
     starved: bool,
     /// As in [`Ended`].
     filtered: bool,
-    /// A covered credential that came into sight.
+    /// A covered credential that came into sight, or what was read-only and is not any more.
     uncovered: Option<PathBuf>,
     /// What this host runs by itself, and was changed.
     left: Vec<PathBuf>,
@@ -150,8 +150,9 @@ impl Seen {
     fn tell(&self, quiet: bool) {
         if let Some(path) = &self.uncovered {
             tell(&format!(
-                "gig: ended the program: {} was covered in what it is shown and something on this host \
-                 replaced or moved it, which brings it into sight: show only what the program needs\n",
+                "gig: ended the program: {} was covered, or shown read-only in a folder that it may write, and something \
+                 on this host replaced or moved it, which undoes that: show only what the program needs, or a whole \
+                 folder read-only (--ro .git in place of --ro .git/config)\n",
                 path.display()
             ));
         }

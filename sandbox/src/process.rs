@@ -235,8 +235,8 @@ impl Running {
         self.out_of_memory
     }
 
-    /// What came into sight inside that was covered, so that everything in the sandbox was ended; known when it
-    /// has been waited for.
+    /// What came into sight inside that was covered, or could be written that is read-only, so that everything in the
+    /// sandbox was ended; known when it has been waited for.
     #[must_use]
     pub fn uncovered(&self) -> Option<&Path> {
         self.uncovered.as_deref()

@@ -1,9 +1,9 @@
-//! Covers that come away while a sandbox runs, noticed.
+//! Covers that come away while a sandbox runs, and what is shown read-only in a writable mount, noticed.
 //!
 //! The kernel takes a mount away when another mount namespace removes its place or renames something over it
 //! (`mount_namespaces(7)`), and leaves it where its place is moved to. What was covered, or what is new in its
-//! place, is then seen inside. So each directory between a mount and what is covered in it is watched, for the
-//! names that lead there. Promises that whoever waits for the sandbox ends it then; not that nothing was read
+//! place, is then seen inside, or may be written. So each directory between a mount and what is covered in it, or
+//! mounted read-only in it, is watched, for the names that lead there. Promises that whoever waits for the sandbox ends it then; not that nothing was read
 //! before. Sockets and FIFOs come and go with their programs and are not watched.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,9 +20,10 @@ use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
 
 use crate::layers::mounts::{Mask, VettedBind};
+use crate::spec::BindMode;
 use crate::sys;
 
-/// The directories in which covers have their places.
+/// The directories in which covers, and what is to stay as it is, have their places.
 #[derive(Debug)]
 pub(crate) struct Watch {
     queue: OwnedFd,
@@ -37,7 +38,8 @@ pub(crate) struct Unwatched {
 }
 
 impl Watch {
-    /// Of what is covered in these mounts and in another root; none if nothing is.
+    /// Of what is covered in these mounts and in another root, and of what is read-only within what is not; none if
+    /// nothing is.
     pub(crate) fn over(
         binds: &[VettedBind],
         root: Option<(&Path, &[Mask])>,
@@ -66,6 +68,17 @@ impl Watch {
         }
         if let Some((path, masks)) = root {
             among(path, masks);
+        }
+        for (whole, place) in kept(binds) {
+            let mut above = whole.to_owned();
+            for name in place {
+                // What is not there is no place of a mount: another one covers it.
+                if !above.is_dir() {
+                    break;
+                }
+                names.entry(above.clone()).or_default().insert(name.into());
+                above.push(name);
+            }
         }
         if names.is_empty() {
             return Ok(None);
@@ -132,10 +145,20 @@ impl Watch {
     }
 }
 
+/// What is read-only within a writable mount: that one's source, and where in it.
+fn kept(binds: &[VettedBind]) -> impl Iterator<Item = (&Path, &Path)> {
+    let of = |mode| binds.iter().filter(move |bind| bind.mode == mode);
+    of(BindMode::Ro).flat_map(move |read_only| {
+        of(BindMode::Rw).filter_map(move |whole| {
+            let place = read_only.dest.strip_prefix(&whole.dest).ok()?;
+            (whole.directory && !place.as_os_str().is_empty()).then_some((&*whole.source, place))
+        })
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::BindMode;
 
     fn watched(source: &Path) -> Watch {
         let below = [".config/gcloud", ".npmrc"];
@@ -187,6 +210,40 @@ mod tests {
             let seen = watch.look().unwrap();
             assert_eq!(seen, Some(home.path().join(uncovered)));
         }
+    }
+
+    #[test]
+    fn what_takes_a_read_only_mount_out_of_a_writable_one_is_noticed() {
+        let home = home();
+        let git = home.path().join(".git");
+        fs::create_dir(&git).unwrap();
+        fs::write(git.join("config"), "").unwrap();
+        let bind = |below: &str, mode| VettedBind {
+            source: home.path().join(below),
+            dest: Path::new("/w").join(below),
+            mode,
+            directory: mode == BindMode::Rw,
+            masks: Vec::new(),
+            public: false,
+            owned_as: None,
+            frame: None,
+        };
+        let watch = |inner, outer| {
+            let binds = [bind("", outer), bind(".git/config", inner)];
+            Watch::over(&binds, None).unwrap()
+        };
+        let (read, write) = (BindMode::Ro, BindMode::Rw);
+        for (inner, outer) in [(read, read), (write, write), (write, read)] {
+            assert!(watch(inner, outer).is_none());
+        }
+        let watch = watch(read, write).unwrap();
+        fs::write(git.join("config"), "in its place").unwrap();
+        fs::write(git.join("config.lock"), "").unwrap();
+        assert_eq!(watch.look().unwrap(), None);
+        fs::rename(git.join("config.lock"), git.join("config")).unwrap();
+        assert_eq!(watch.look().unwrap(), Some(git.join("config")));
+        fs::rename(&git, home.path().join("g")).unwrap();
+        assert_eq!(watch.look().unwrap(), Some(git));
     }
 
     #[test]

@@ -152,7 +152,7 @@ pub enum EndCause {
     Detached,
     /// Somebody added something to the network namespace that it is.
     Changed,
-    /// What is covered in its mounts came into sight.
+    /// What is covered in its mounts came into sight, or what is read-only is not any more.
     Uncovered,
     /// It was recorded and could not begin.
     NotBegun,
@@ -172,7 +172,9 @@ impl EndCause {
             Self::Idle => "it was idle",
             Self::Detached => "whoever was attached went away",
             Self::Changed => "its network namespace was changed",
-            Self::Uncovered => "something changed a place where a credential is covered",
+            Self::Uncovered => {
+                "something changed a place where a credential is covered, or what is shown read-only"
+            }
             Self::NotBegun => "it could not begin",
             Self::Lost => "its node was not seen for a minute, and it was told as lost",
             Self::Shutdown => "gig goes down",

@@ -2,7 +2,7 @@
 //! would leave the secret under a name that the next sandbox is shown, or a record of its own making
 //! where the true one was.
 
-use std::fs;
+use std::{fs, time::Duration};
 
 use gig_tests::lab::{Lab, network::text};
 
@@ -54,6 +54,35 @@ fn folders_above_what_is_shown_read_only_cannot_be_moved_away() {
     let run = run.says("writable");
     let hook = fs::read_to_string(kept.join("pre-commit")).expect("the hook");
     assert_eq!(hook, "true", "{run}");
+}
+
+/// The kernel lifts a mount whose place somebody else renames over: the program is ended before it writes there.
+#[test]
+fn what_is_shown_read_only_and_replaced_by_the_host_ends_the_program() {
+    let lab = Lab::new();
+    let (folder, marks) = (lab.folder("project"), lab.folder("marks"));
+    let config = folder.join("config");
+    let user = lab.user();
+    for (name, text) in [("config", "ours"), ("config.lock", "theirs")] {
+        fs::write(folder.join(name), text).expect("write a file");
+        std::os::unix::fs::chown(folder.join(name), Some(user.uid), Some(user.gid))
+            .expect("give it away");
+    }
+    let (path, marks) = (text(&folder), text(&marks));
+    let run = lab.gig().option(["--rw", &path]).option(["--rw", &marks]);
+    let run = run.option(["--ro", &text(&config)]);
+    let script = format!(
+        "echo evil >>{path}/config; echo begun; until [ -e {marks}/changed ]; do sleep 0.1; done; sleep 2; \
+         echo evil >>{path}/config; echo THE END"
+    );
+    let mut live = run.start(["sh", "-c", &script]);
+    live.wait_for("begun");
+    fs::rename(folder.join("config.lock"), &config).expect("write it anew");
+    fs::write(format!("{marks}/changed"), "").expect("say so");
+    let run = live.finish(Duration::from_secs(30)).exits(137);
+    assert!(!run.text().contains("THE END"), "{run}");
+    assert!(run.error_text().contains("shown read-only"), "{run}");
+    assert_eq!(fs::read_to_string(&config).expect("the file"), "theirs");
 }
 
 /// A program may write there; what comes of it later is for a person to see.
