@@ -48,7 +48,7 @@ mod quoted;
 mod ranges;
 pub mod rehearsal;
 pub mod rewrite;
-mod room;
+pub(crate) mod room;
 pub mod scrub;
 pub mod sentinel;
 pub mod sign;

@@ -33,7 +33,7 @@ pub use github_app::{GithubApp, GithubAppDefinition};
 pub use google_service_account::{GoogleServiceAccount, GoogleServiceAccountDefinition};
 pub use hmac::{
     FieldDefinition, Hmac, HmacAlgorithm, HmacDefinition, KeyEncoding, Piece, SignatureEncoding,
-    Template, TemplateError,
+    Template, TemplateError, may_be_signed_into,
 };
 pub use oauth2::{
     Authentication, ClientDefinition, Oauth2ClientCredentials, Oauth2ClientCredentialsDefinition,
@@ -227,9 +227,8 @@ impl KindDefinition {
     /// With a sentence for a person.
     pub fn check(&self) -> Result<(), &'static str> {
         match self {
-            Self::Static | Self::Basic | Self::Aws(_) | Self::ClientCertificate | Self::Hmac(_) => {
-                Ok(())
-            }
+            Self::Static | Self::Basic | Self::Aws(_) | Self::ClientCertificate => Ok(()),
+            Self::Hmac(options) => options.check(),
             Self::Oauth2ClientCredentials(options) => options.endpoint.check(),
             Self::Oauth2RefreshToken(options) => options.endpoint.check(),
             Self::GithubApp(options) => {

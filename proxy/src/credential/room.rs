@@ -32,6 +32,13 @@ const PLACES: [HeaderName; 3] = [
     HeaderName::from_static("upload-length"),
 ];
 
+/// Whether what begins so is text, as far as that shows.
+pub(crate) fn begins_as_text(octets: &[u8]) -> bool {
+    let mut text = Text::default();
+    text.read(octets);
+    !text.broken
+}
+
 /// Follows one body or message.
 #[derive(Debug, Default)]
 pub(super) struct Room {

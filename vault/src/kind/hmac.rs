@@ -134,6 +134,29 @@ impl HmacDefinition {
         (!key.is_empty()).then_some(key)
     }
 
+    /// What is wrong with it; asked before it is stored.
+    ///
+    /// # Errors
+    /// With a sentence for a person.
+    pub fn check(&self) -> Result<(), &'static str> {
+        let more = self
+            .fields
+            .iter()
+            .map(|field| (&field.header, &field.value));
+        let all = || std::iter::once((&self.header, &self.value)).chain(more.clone());
+        if all().any(|(name, _)| !may_be_signed_into(name)) {
+            return Err(
+                "has a definition that writes a field which is none, or which frames or directs a request (Host, \
+                 Content-Length, Transfer-Encoding and others)",
+            );
+        }
+        let holds = |(_, value): (_, &Template)| value.pieces().contains(&Piece::Signature);
+        match all().any(holds) {
+            true => Ok(()),
+            false => Err("has a definition none of whose fields holds {signature}"),
+        }
+    }
+
     /// Whether the message holds something of the body.
     #[must_use]
     pub fn signs_body(&self) -> bool {
@@ -143,6 +166,28 @@ impl HmacDefinition {
         templates.any(|template| template.pieces().iter().any(of_body))
     }
 }
+
+/// Whether a definition may name this field: a token (RFC 9110 §5.1) that does not say where a message ends, how it is
+/// coded or for whom it is (RFC 9110, RFC 9112).
+#[must_use]
+pub fn may_be_signed_into(name: &str) -> bool {
+    let is_token = |octet: u8| octet.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&octet);
+    let frames = FRAMING.iter().any(|one| one.eq_ignore_ascii_case(name));
+    !name.is_empty() && name.bytes().all(is_token) && !frames
+}
+
+const FRAMING: [&str; 10] = [
+    "connection",
+    "content-encoding",
+    "content-length",
+    "expect",
+    "host",
+    "proxy-authorization",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
 
 /// The kind.
 #[derive(Debug, Clone)]
@@ -239,6 +284,33 @@ mod tests {
         hmac.key_encoding = KeyEncoding::Base64;
         assert_eq!(key(&hmac, "AP8=").unwrap(), [0, 255]);
         assert_eq!(key(&hmac, ""), None);
+    }
+
+    #[test]
+    fn a_definition_that_can_sign_nothing_is_not_stored() {
+        for good in [
+            "{message: '{body}', header: X-Signature}",
+            "{message: m, header: X-Time, value: '{timestamp}', fields: [{header: S, value: '{signature}'}]}",
+        ] {
+            assert_eq!(definition(good).check(), Ok(()), "{good}");
+        }
+        for (bad, why) in [
+            ("{message: '{body}', header: Host}", "frames or directs"),
+            (
+                "{message: '{body}', header: content-Length}",
+                "frames or directs",
+            ),
+            ("{message: '{body}', header: 'X Y'}", "is none"),
+            ("{message: '{body}', header: ''}", "is none"),
+            (
+                "{message: '{body}', header: S, fields: [{header: Upgrade, value: a}]}",
+                "frames or directs",
+            ),
+            ("{message: '{body}', header: S, value: abc}", "{signature}"),
+        ] {
+            let said = definition(bad).check().unwrap_err();
+            assert!(said.contains(why), "{bad}: {said}");
+        }
     }
 
     #[test]

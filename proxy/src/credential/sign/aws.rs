@@ -32,7 +32,7 @@ use canonical::{Canonical, Covered, hex, hex_digest};
 use chunks::Chunks;
 use handing_out::{handing_out, reads_body};
 use key::{Algorithm, Key};
-use request::{Form, Signed};
+use request::{Form, Signed, is_version_2};
 
 /// One access key, and the sentinels that a program signs with.
 #[derive(Debug)]
@@ -216,8 +216,13 @@ impl Aws {
     }
 
     fn read(&self, target: &PathAndQuery, headers: &HeaderMap) -> Result<Signed, Untreatable> {
-        Signed::read(target, headers)
-            .ok_or_else(|| self.misuse("the request holds its sentinel and no AWS signature"))
+        Signed::read(target, headers).ok_or_else(|| match is_version_2(target, headers) {
+            true => self.unplaceable(
+                "Signature Version 2 is not signed: have the program sign by Version 4 (boto3: \
+                 Config(signature_version='s3v4'))",
+            ),
+            false => self.misuse("the request holds its sentinel and no AWS signature"),
+        })
     }
 
     fn key(&self, with: &Credentials<'_>, signed: &Signed) -> Result<Key, Untreatable> {

@@ -6,13 +6,9 @@ use aws_lc_rs::{digest, hmac};
 use gig_policy::DenyReason;
 use gig_vault::{
     Clock, Secret, SystemClock,
-    kind::{HmacAlgorithm, HmacDefinition, Piece, Template},
+    kind::{HmacAlgorithm, HmacDefinition, Piece, Template, may_be_signed_into},
 };
-use http::{
-    HeaderMap, HeaderName, HeaderValue,
-    header::{self, HOST},
-    uri::PathAndQuery,
-};
+use http::{HeaderMap, HeaderName, HeaderValue, header::HOST, uri::PathAndQuery};
 
 use super::untreatable;
 use crate::credential::{
@@ -67,13 +63,12 @@ impl Hmac {
         value: &Template,
         filling: &Filling<'_>,
     ) -> Result<(HeaderName, HeaderValue), Untreatable> {
-        let name = HeaderName::try_from(name)
-            .map_err(|_| self.unplaceable("its definition names a field that is none"))?;
-        if NOT_A_SIGNATURES.contains(&name) {
-            return Err(
-                self.unplaceable("its definition names a field that frames or directs the request")
-            );
-        }
+        let known = HeaderName::try_from(name).ok();
+        let name = known.filter(|_| may_be_signed_into(name)).ok_or_else(|| {
+            self.unplaceable(
+                "its definition names a field that is none, or that frames or directs the request",
+            )
+        })?;
         let text = filling
             .fill(value)
             .ok_or_else(|| self.unplaceable("the body was not read"))?;
@@ -82,21 +77,6 @@ impl Hmac {
         Ok((name, value))
     }
 }
-
-/// Fields that say where a message ends, how it is coded or for whom it is (RFC 9110, RFC 9112): who defines a
-/// signature has no say in those.
-const NOT_A_SIGNATURES: [HeaderName; 10] = [
-    header::CONNECTION,
-    header::CONTENT_ENCODING,
-    header::CONTENT_LENGTH,
-    header::EXPECT,
-    HOST,
-    header::PROXY_AUTHORIZATION,
-    header::TE,
-    header::TRAILER,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
-];
 
 impl Treat for Hmac {
     fn secret(&self) -> &Arc<Secret> {

@@ -11,6 +11,7 @@ use crate::{
     credential::{
         body::{BodyPlan, Passes},
         rewrite::{Rewrite, RewriteError, Unchanged},
+        room::begins_as_text,
         scrub::{Fit, Scrubbers, answer::Returning},
         websocket::{self, CloseCode, FrameError, Frames, Kind, Sender, stream::RewrittenStream},
     },
@@ -38,18 +39,15 @@ pub(super) fn outgoing(plan: Option<BodyPlan>, live: Option<Live>) -> Frames {
     Frames::new(Sender::Client, Box::new(make))
 }
 
-/// What the origin sends: with sentinels for values. A binary message keeps its length.
+/// What the origin sends: with sentinels for values. A binary message that does not begin as text keeps its length.
 pub(super) fn incoming(returning: Option<Arc<Returning>>) -> Frames {
     let make = move |kind: Kind| -> Box<dyn Rewrite> {
         let Some(returning) = &returning else {
             return Box::new(Unchanged);
         };
-        let fit = match kind {
-            Kind::Binary => Fit::Exact,
-            Kind::Text | Kind::Control => Fit::Free,
-        };
         Box::new(Incoming {
-            scrubbers: returning.scrubbers(fit),
+            kind,
+            scrubbers: None,
             returning: Arc::clone(returning),
         })
     };
@@ -139,26 +137,42 @@ impl Rewrite for Outgoing {
 }
 
 struct Incoming {
-    scrubbers: Scrubbers,
+    kind: Kind,
+    /// From the first octet on, by which a binary message shows what it is.
+    scrubbers: Option<Scrubbers>,
     returning: Arc<Returning>,
 }
 
 impl Rewrite for Incoming {
     fn push(&mut self, octets: &[u8], out: &mut Vec<u8>) -> Result<(), RewriteError> {
-        if let Some(newer) = self.returning.newer() {
-            self.scrubbers.renew(&newer);
+        if octets.is_empty() {
+            return Ok(());
         }
-        self.scrubbers.push(octets, out)
+        let (kind, returning) = (self.kind, &self.returning);
+        let scrubbers = self.scrubbers.get_or_insert_with(|| {
+            let fit = match kind {
+                Kind::Binary if !begins_as_text(octets) => Fit::Exact,
+                Kind::Binary | Kind::Text | Kind::Control => Fit::Free,
+            };
+            returning.scrubbers(fit)
+        });
+        if let Some(newer) = returning.newer() {
+            scrubbers.renew(&newer);
+        }
+        scrubbers.push(octets, out)
     }
 
     fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), RewriteError> {
-        self.scrubbers.finish(out)?;
-        let found = self.scrubbers.take_found();
+        let Some(scrubbers) = &mut self.scrubbers else {
+            return Ok(());
+        };
+        scrubbers.finish(out)?;
+        let found = scrubbers.take_found();
         self.returning.note(found, "a WebSocket message");
         Ok(())
     }
 
     fn held(&self) -> usize {
-        self.scrubbers.held()
+        self.scrubbers.as_ref().map_or(0, |all| all.held())
     }
 }

@@ -52,6 +52,10 @@ async fn websocket_messages_carry_the_value_out_and_the_sentinel_back() {
                 let echo = frame(kind, None, &payload);
                 stream.write_all(&echo).await.unwrap();
             }
+            // A length before it is none of a text's.
+            let opaque = format!("\u{11}{VALUE}");
+            let opaque = frame(BINARY, None, opaque.as_bytes());
+            stream.write_all(&opaque).await.unwrap();
         });
         switching()
     })
@@ -80,14 +84,12 @@ async fn websocket_messages_carry_the_value_out_and_the_sentinel_back() {
         }
         let (echoed, masked, payload) = read_frame(&mut stream).await;
         assert_eq!((echoed, masked), (kind, false));
-        let payload = String::from_utf8(payload).unwrap();
-        if kind == TEXT {
-            assert_eq!(payload, message);
-        } else {
-            let cut = sentinel.get(..VALUE.len()).unwrap();
-            assert_eq!(payload, format!("{{\"auth\": \"{cut}\"}}"));
-        }
+        assert_eq!(String::from_utf8(payload).unwrap(), message);
     }
+    let (kind, _, payload) = read_frame(&mut stream).await;
+    let cut = sentinel.get(..VALUE.len()).unwrap();
+    assert_eq!(kind, BINARY);
+    assert_eq!(String::from_utf8(payload).unwrap(), format!("\u{11}{cut}"));
     drop(stream);
     let records = lab.until_records(Event::Response, 1).await;
     let entry = &records[0].entry;

@@ -160,7 +160,11 @@ async fn a_binary_message_that_is_no_text_keeps_its_length_or_does_not_go() {
         .await
         .unwrap();
     assert_eq!(heard.recv().await.unwrap(), json(value));
-    hear(&mut stream).await;
+    // And comes back as such, with the sentinel whole.
+    assert_eq!(
+        hear(&mut stream).await,
+        (0x82, json(&sentinel).into_bytes())
+    );
     let octets = mqtt(&sentinel);
     send(&mut stream, 0x82, octets.as_bytes()).await.unwrap();
     // RFC 6455 §7.4.1: 1008, it must not pass.

@@ -240,6 +240,16 @@ impl Signed {
     }
 }
 
+/// Whether it is signed as S3 was before Version 4: `Authorization: AWS KEYID:…`, or `AWSAccessKeyId` and
+/// `Signature` in the query, which SDKs still presign by where nobody asks for another.
+pub(super) fn is_version_2(target: &PathAndQuery, headers: &HeaderMap) -> bool {
+    let field = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
+    let query = pairs(target.query());
+    let has = |name: &str| query.iter().any(|(n, value)| n == name && value.is_some());
+    field.is_some_and(|field| field.starts_with(b"AWS "))
+        || (has("AWSAccessKeyId") && has("Signature"))
+}
+
 fn pairs(query: Option<&str>) -> Vec<(String, Option<String>)> {
     let members = query.unwrap_or_default().split('&');
     members

@@ -11,6 +11,7 @@ use super::*;
 mod changed;
 mod handed_out;
 mod refused;
+mod version_2;
 
 const SENTINEL: [&str; 2] = [
     "AKIASENTINELSENTINEL",
