@@ -19,6 +19,7 @@ pub(crate) mod changes;
 pub(crate) mod described;
 pub(crate) mod intake;
 mod place;
+pub(crate) mod shown;
 pub(crate) mod transfer;
 
 /// Whether there is a vault to look into.

@@ -180,8 +180,8 @@ pub(crate) fn remove(args: &SecretRmArgs) -> anyhow::Result<ExitStatus> {
         format!("{what} is gone and forgotten")
     } else {
         format!(
-            "{what} is revoked; its value is remembered only to stop it from leaving (--forget \
-             forgets it)"
+            "{what} is revoked; requests that hold its value go on being refused, which is what it is remembered for \
+             (--forget forgets it)"
         )
     };
     output::print(args.output.json, &document, &text)?;

@@ -23,13 +23,12 @@ use super::settings::{own_proxy, read_roots, trusted_roots};
 use crate::{
     args::{run::RunArgs, value::SecretArg},
     fetch::NetworkFetch,
-    secrets::{self as vault, changes::Changes, holds},
+    secrets::{self as vault, changes::Changes, holds, shown},
     stderr::tell,
 };
 
 mod captures;
 mod idle;
-mod shown;
 
 /// What a run knows of secrets.
 #[derive(Debug)]
@@ -91,7 +90,11 @@ impl Secrets {
         refuse_other_ways(args, &guarded)?;
         idle::note(args, policy);
         note_doubtful(&guarded);
-        shown::note(args, &guarded);
+        let binds = args.ro.iter().chain(&args.rw);
+        let sources = binds.map(|bind| bind.source.as_path());
+        for words in shown::told(sources, &guarded) {
+            tell(&format!("gig: warning: {words}\n"));
+        }
         let keeper = Arc::new(keeper);
         Ok(Some(Self {
             border: Border::new(Arc::clone(&keeper) as Arc<dyn Keeper>),

@@ -108,6 +108,18 @@ fn file_of(program: &str, binds: &[Bind]) -> Option<PathBuf> {
 }
 
 /// `PATH[:DEST]`, as `gig run --ro` takes it.
+/// The files and folders of this machine that it shows to its program.
+pub(super) fn shown(server: &ServerSpec, kept: Option<&Kept>) -> Vec<PathBuf> {
+    let read_only = server.read_only.iter();
+    let binds = read_only.filter_map(|text| Some(bind(text).ok()?.source));
+    let kept = kept.and_then(|kept| match kept {
+        Kept::Folder(path) => Some(path.clone()),
+        // The one is a root, at whose top no files are; the other a program.
+        Kept::Image(_) | Kept::Program(_) => None,
+    });
+    binds.chain(kept).collect()
+}
+
 fn bind(text: &str) -> anyhow::Result<Bind> {
     let arg =
         value::bind(text).map_err(|why| anyhow!("cannot show {text:?} to the program: {why}"))?;

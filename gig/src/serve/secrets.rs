@@ -9,7 +9,7 @@ use gig_proxy::{
     credential::{Border, Wallet},
     tls::roots::Roots,
 };
-use gig_vault::{Keeper, RunKeeper, SystemClock, Vault};
+use gig_vault::{Keeper, RunKeeper, Secret, SystemClock, Vault};
 use gig_web::store::ServerSpec;
 use tokio::sync::OnceCell;
 
@@ -39,6 +39,8 @@ struct Kept {
 pub(super) struct Given {
     pub(super) wallet: Arc<Wallet>,
     pub(super) variables: Vec<(OsString, OsString)>,
+    /// Whose values no file should show to the program.
+    pub(super) secrets: Vec<Arc<Secret>>,
 }
 
 impl Secrets {
@@ -123,7 +125,11 @@ impl Secrets {
         if let Some(first) = held.first() {
             variables.push(("GIG_PLACEHOLDER".into(), (&*first.sentinel).into()));
         }
-        Ok(Some(Given { wallet, variables }))
+        Ok(Some(Given {
+            wallet,
+            variables,
+            secrets,
+        }))
     }
 
     /// An empty wallet: what the sandbox sends is looked through for values of the vault all the same, once
@@ -134,6 +140,7 @@ impl Secrets {
         Ok(border.map(|border| Given {
             wallet: border.wallet(sandbox),
             variables: Vec::new(),
+            secrets: Vec::new(),
         }))
     }
 

@@ -123,6 +123,7 @@ impl Bearer<'_> {
             name: found.name.clone(),
             text: self.told(found, place).into(),
             own: found.what == What::Sentinel(self.sandbox),
+            revoked: found.what == What::Value { current: false },
         }
     }
 }

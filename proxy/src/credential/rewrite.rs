@@ -178,6 +178,7 @@ impl Alarmed {
                 name: self.secret.name.clone(),
                 text: "a part of the body is not signed with the sentinel".into(),
                 own: true,
+                revoked: false,
             });
         }
         done

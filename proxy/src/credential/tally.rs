@@ -50,6 +50,8 @@ pub struct Misuse {
     pub text: Arc<str>,
     /// The sandbox holds what stands for it, so that its program may be told which it is.
     pub own: bool,
+    /// It is a value that goes nowhere any more.
+    pub revoked: bool,
 }
 
 impl Tally {

@@ -33,7 +33,7 @@ impl Why {
     /// Of what was on its way to where it is not bound.
     #[must_use]
     pub fn misused(asked: &Asked, misuse: &Misuse) -> Self {
-        let cure = cure(asked, &misuse.name);
+        let cure = cure(asked, misuse);
         Self {
             text: format!("{}: {cure}", misuse.text).into(),
             own: misuse.own,
@@ -130,51 +130,68 @@ impl Why {
 }
 
 /// Where the secret may go in place of there, or what would bind it.
-fn cure(asked: &Asked, name: &SecretName) -> String {
+fn cure(asked: &Asked, misuse: &Misuse) -> String {
+    let name = &misuse.name;
     let policy = asked.subject.policy();
-    let (host, port) = (asked.shown_host(), asked.port);
-    let here = format!("{host}:{port}");
+    let here = format!("{}:{}", asked.shown_host(), asked.port);
+    if misuse.revoked {
+        return format!(
+            "it was replaced, revoked or has expired, and goes nowhere any more; the sentinel that a sandbox gets for \
+             {name} stands for the value of now"
+        );
+    }
     let granted: Vec<SecretGrant> = match asked.decided_by(&policy) {
-        Verdict::Allow(permit) => permit.secrets().to_vec(),
+        Verdict::Allow(permit) => match asked.subject.wallet() {
+            Some(wallet) => wallet.placed(permit.secrets()).into_owned(),
+            None => permit.secrets().to_vec(),
+        },
         Verdict::Deny(_) => Vec::new(),
     };
     let of = |grant: &&SecretGrant| grant.name == *name && !grant.captures;
     let granted: Vec<&SecretGrant> = granted.iter().filter(of).collect();
-    let bound = policy.bound_to(name);
-    if granted.iter().any(|grant| grant.places.is_none()) {
-        return format!(
+    match granted.as_slice() {
+        [] => unbound(asked, name, &policy.bound_to(name)),
+        some if some.iter().any(|grant| grant.places.is_none()) => format!(
             "{name} goes to {here} by the sentinel that this sandbox holds for it, and by nothing else"
-        );
+        ),
+        some => {
+            let places = some.iter().filter_map(|grant| grant.places.as_deref());
+            let mut places: Vec<String> = places.flatten().map(ToString::to_string).collect();
+            places.dedup();
+            format!(
+                "at {here} {name} is taken in {} alone: send it there, or add the place to `in` (--secret \
+                 {name}:PLACE@HOST)",
+                listed(&places)
+            )
+        }
     }
-    if !granted.is_empty() {
-        let places = granted
-            .iter()
-            .flat_map(|grant| grant.places.iter().flat_map(|places| places.iter()));
-        let mut places: Vec<String> = places.map(ToString::to_string).collect();
-        places.dedup();
-        return format!(
-            "at {here} the policy takes {name} in {} alone: send it there, or add the place to `in`",
-            listed(&places)
-        );
-    }
-    let is_here = |one: &String| {
-        let name = one.rsplit_once(':').map_or(one.as_str(), |(name, _)| name);
-        name == &**host
-    };
-    if asked.protocol == AppProtocol::Http && bound.iter().any(is_here) {
-        return format!(
-            "{name} is bound to {}, and in clear text no secret goes unless the host's rule says `protocol: http`: \
-             use https",
-            listed(&bound)
-        );
-    }
-    let known = match bound.as_slice() {
+}
+
+/// Of a request that may carry no such secret at all.
+fn unbound(asked: &Asked, name: &SecretName, bound: &[String]) -> String {
+    let policy = asked.subject.policy();
+    let (host, port) = (asked.shown_host(), asked.port);
+    let here = format!("{host}:{port}");
+    let known = match bound {
         [] => format!("the policy binds {name} to no host"),
         _ if bound.contains(&here) => {
             format!("{name} is bound to other requests to {here}, by method or path")
         }
         some => format!("{name} is bound to {}, not to {here}", listed(some)),
     };
+    if asked.protocol == AppProtocol::Http {
+        let is_here = |one: &String| {
+            let name = one.rsplit_once(':').map_or(one.as_str(), |(name, _)| name);
+            name == &**host
+        };
+        let known = match bound.iter().any(is_here) {
+            true => format!("{name} is bound to {}", listed(bound)),
+            false => known,
+        };
+        return format!(
+            "{known}, and in clear text no secret goes unless the host's rule says `protocol: http`: use https"
+        );
+    }
     // A login made inside: what would bind a secret of that name is refused beside it.
     let is_captured = policy
         .captured_names()

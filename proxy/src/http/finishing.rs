@@ -196,6 +196,7 @@ impl Finishing {
                         name: error.name.clone(),
                         text: error.why.as_str().into(),
                         own: true,
+                        revoked: false,
                     });
                 }
                 Failure::caused(Side::Internal, error.reason, error)

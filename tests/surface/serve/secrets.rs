@@ -391,3 +391,26 @@ fn a_server_whose_command_or_variables_hold_a_value_does_not_start() {
         );
     }
 }
+
+#[test]
+fn a_server_whose_files_show_a_value_starts_with_a_warning_in_its_record() {
+    let appliance = Appliance::start();
+    let set = appliance.gig(&["secret", "set", "TOKEN"], VALUE);
+    assert_eq!(set.status, 0, "{set:?}");
+    let token = appliance.token("auditor");
+    let shown = tempfile::tempdir().expect("a folder");
+    fs::write(shown.path().join(".env"), format!("token={VALUE}\n")).expect("a file");
+    let shown = shown.path().display().to_string();
+    for (name, how) in [("folder", "--folder"), ("read-only", "--ro")] {
+        let add = ["server", "add", name, "--secret", "TOKEN", how, &shown];
+        let add = [&add[..], &["--", "/bin/sh", "-c", "sleep 100"]].concat();
+        let added = appliance.gig(&add, "");
+        assert_eq!(added.status, 0, "{added:?}");
+        let started = appliance.starts(name);
+        assert_eq!(started.status, 0, "{started:?}");
+        let query = format!("event=sandbox.start&server={name}");
+        let found = format!("{:?}", appliance.records(&token, &query));
+        let words = "/.env is shown to the program and holds the value of secret TOKEN";
+        assert!(found.contains(words) && !found.contains(VALUE), "{found}");
+    }
+}

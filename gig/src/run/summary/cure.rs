@@ -72,7 +72,8 @@ pub(super) fn cure(denied: &Denied, from: &RulesFrom) -> String {
         DenyReason::PrivateAddress => private_address(denied, from),
         DenyReason::NeverOpenable => "nothing opens that address".to_owned(),
         DenyReason::NameMissing if denied.request.is_some() => {
-            "the request named no host: have the program send a Host field, as HTTP/1.1 wants it".to_owned()
+            "the request named no host: have the program send a Host field, as HTTP/1.1 wants it"
+                .to_owned()
         }
         DenyReason::NameMissing if denied.port.is_some() => format!(
             "its TLS hello may hide another name (ECH, or GREASE that looks the same) and is not to be opened: \
@@ -89,23 +90,36 @@ pub(super) fn cure(denied: &Denied, from: &RulesFrom) -> String {
         {
             shown_up_to(denied.why.as_deref().unwrap_or_default(), MOST_TOLD)
         }
-        DenyReason::SecretMisuse if denied.protocol.as_deref() == Some("http") => {
+        DenyReason::SecretMisuse => misused(denied),
+        reason => without_a_rule(reason).to_owned(),
+    }
+}
+
+/// Of a secret on its way to where it is not bound, where no record says more.
+fn misused(denied: &Denied) -> String {
+    match denied.protocol.as_deref() {
+        Some("http") => {
             "in clear text a secret goes nowhere, unless a policy's rule says `protocol: http`: use https"
                 .to_owned()
         }
+        Some("tcp") => {
+            "what passes unopened (`protocol: tcp`, `tls: passthrough`) takes no secret: only what gig opens, http and \
+             https, does"
+                .to_owned()
+        }
         // What is in the place of a value in a name.
-        DenyReason::SecretMisuse if denied.host.contains('[') => {
+        _ if denied.host.contains('[') => {
             "a host's name is no place for a secret: have the program send it in a field or a body".to_owned()
         }
-        DenyReason::SecretMisuse => format!(
-            "only if the secret belongs there, bind it: --secret NAME@{host}{} (where it is, the audit record \
-             has the place that does not take it)",
+        _ => format!(
+            "only if the secret belongs there, bind it: --secret NAME@{}{} (where it is, the audit record has the \
+             place that does not take it)",
+            bracketed(&denied.host),
             denied
                 .port
                 .filter(|p| *p != 443)
                 .map_or_else(String::new, |p| format!(":{p}"))
         ),
-        reason => without_a_rule(reason).to_owned(),
     }
 }
 

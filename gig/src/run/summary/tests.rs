@@ -102,6 +102,17 @@ fn a_denial_says_why_where_its_record_does() {
 }
 
 #[test]
+fn what_passes_unopened_is_offered_no_binding() {
+    let summary = Summary::default();
+    let mut misuse = denial("db.example", Some(5432), DenyReason::SecretMisuse);
+    misuse.protocol = Some("tcp".into());
+    summary.note(&misuse);
+    let text = summary.text(&RulesFrom::default()).unwrap();
+    assert!(text.contains("passes unopened"), "{text}");
+    assert!(!text.contains("--secret"), "{text}");
+}
+
+#[test]
 fn a_misuse_of_a_secret_is_an_alarm_of_its_own() {
     let summary = Summary::default();
     let mut misuse = denial("evil.example", Some(443), DenyReason::SecretMisuse);

@@ -1,6 +1,7 @@
 //! One sandbox, from its start to its end.
 
 use std::{
+    path::PathBuf,
     sync::{Arc, OnceLock, atomic::AtomicU64},
     time::Duration,
 };
@@ -34,6 +35,7 @@ use super::{
 use crate::{
     exit_status::OUT_OF_MEMORY,
     run::wire::described,
+    secrets::shown,
     serve::{
         log::Log,
         program::{self, Surroundings},
@@ -69,8 +71,9 @@ pub(super) async fn start(
     decide: Decide,
     attached: bool,
 ) -> anyhow::Result<Begun> {
-    let (seat, given, runtime) = at_hand(&fleet, &wanted).await?;
+    let (seat, mut given, runtime) = at_hand(&fleet, &wanted).await?;
     let kept = files_of(&wanted, &runtime).await?;
+    let warnings = shows_values(&wanted, (given.as_mut(), kept.as_ref()), &runtime).await?;
     let (theirs, runtime_of_start) = (Arc::clone(&fleet), runtime.clone());
     let Decided { ruling, hold } = decide().await?;
     let asked = Asked {
@@ -78,6 +81,7 @@ pub(super) async fn start(
         ruling,
         given,
         kept,
+        warnings,
         seat: Arc::new(seat),
         attached,
     };
@@ -132,6 +136,27 @@ async fn files_of(wanted: &Wanted, runtime: &Handle) -> anyhow::Result<Option<Ke
     looking.await.context("the start was lost")?.map(Some)
 }
 
+/// What there is to say of files that show a value to the program; written to gig's log, and for the start's record.
+async fn shows_values(
+    wanted: &Wanted,
+    (given, kept): (Option<&mut Given>, Option<&Kept>),
+    runtime: &Handle,
+) -> anyhow::Result<Vec<String>> {
+    let secrets = given.map(|given| std::mem::take(&mut given.secrets));
+    let secrets = secrets.unwrap_or_default();
+    let paths = program::shown(&wanted.server.spec, kept);
+    if secrets.is_empty() || paths.is_empty() {
+        return Ok(Vec::new());
+    }
+    let looking =
+        runtime.spawn_blocking(move || shown::told(paths.iter().map(PathBuf::as_path), &secrets));
+    let told = looking.await.context("the start was lost")?;
+    for words in &told {
+        tracing::warn!(server = %wanted.server.name, "{words}");
+    }
+    Ok(told)
+}
+
 /// Images are read whole, at the speed of a disk: more at once are no faster, and would take all threads.
 static LOOKING: Semaphore = Semaphore::const_new(2);
 
@@ -141,6 +166,8 @@ struct Asked {
     ruling: Ruling,
     given: Option<Given>,
     kept: Option<Kept>,
+    /// What files show that the program should not have.
+    warnings: Vec<String>,
     seat: Arc<Seat>,
     attached: bool,
 }
@@ -259,6 +286,8 @@ fn build(
     let design = Design::new(spec, machine.hub.ids(), lease.map(Place::from))?;
     let mut layers: Vec<Arc<str>> = design.layers().iter().map(described).collect();
     layers.extend(source.map(|source| source.told().into()));
+    let warnings = asked.warnings.iter();
+    layers.extend(warnings.map(|words| format!("warning: {words}").into()));
     let network = lease.map_or(Net::Disconnected, Net::Leased);
     let prepared = design.start(&machine.hub, network)?.meet()?;
     let reference = asked.ruling.policy.reference();
@@ -361,7 +390,7 @@ async fn see_to(fleet: Arc<Fleet>, started: Started) {
     let cause = match running.uncovered() {
         Some(path) => {
             let path = path.display();
-            tracing::error!(sandbox.id = %member.look().id, %path, "a covered credential came into sight; ended");
+            tracing::error!(sandbox.id = %member.look().id, %path, "a covered credential came into sight, or what is read-only could be written; ended");
             EndCause::Uncovered
         }
         None => EndCause::Program,

@@ -75,6 +75,7 @@ impl Placer {
             text: format!("sentinel of {name} in {place}, where the policy does not take it")
                 .into(),
             own: true,
+            revoked: false,
         };
         self.misplaced.iter().map(misuse).collect()
     }

@@ -221,10 +221,12 @@ impl Verdict {
                 let text = bearer.told(found, guard.place);
                 let text = format!("{text}, where the policy does not take it");
                 if credential {
-                    let name = found.name.clone();
-                    let text = text.into();
-                    let own = true;
-                    guard.tally.misused(Misuse { name, text, own });
+                    guard.tally.misused(Misuse {
+                        name: found.name.clone(),
+                        text: text.into(),
+                        own: true,
+                        revoked: false,
+                    });
                     self.result = Err(RewriteError::Misuse);
                 } else {
                     guard.tally.found(text);

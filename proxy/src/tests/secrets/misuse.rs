@@ -281,6 +281,9 @@ async fn a_token_that_gig_got_goes_in_header_fields_alone() {
     ] {
         let answer = send(request).await;
         assert_eq!(answer.json()["reason"], "secret_misuse");
+        let hint = answer.json()["hint"].as_str().unwrap().to_owned();
+        let cure = "TOKEN is taken in header:* alone: send it there, or add the place to `in`";
+        assert!(hint.contains(cure), "{hint}");
     }
     assert_eq!(origin.seen.requests().len(), seen);
     // In other text it stays what it is.

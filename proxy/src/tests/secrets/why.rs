@@ -46,7 +46,7 @@ async fn a_refusal_says_which_secret_stood_where_and_where_it_may_go() {
     })
     .await;
     assert_eq!(hint, why);
-    let places = "takes TOKEN in header:x-key, query:key, cookie:sid alone";
+    let places = "TOKEN is taken in header:x-key, query:key, cookie:sid alone";
     assert!(
         hint.contains("sentinel of TOKEN in the path") && hint.contains(places),
         "{hint}"
@@ -69,6 +69,29 @@ async fn whose_value_a_program_wrote_is_told_the_record_alone() {
     );
     assert!(why.contains("value of TOKEN in header x-key"), "{why}");
     assert!(why.contains("bound to api.test:443"), "{why}");
+}
+
+/// No binding lets it go again.
+#[tokio::test]
+async fn a_revoked_value_is_told_as_one_and_not_how_to_bind_it() {
+    let value = "v4lue-of-the-token";
+    let world = World::new("api.test", value).await;
+    world.keeper.set("TOKEN", "another-value-of-it");
+    let answer = world.send("api.test", with("x-key", value)).await;
+    assert_eq!(answer.json()["reason"], "secret_misuse");
+    world.lab.until_denied().await;
+    let records = world.lab.log.records();
+    let mut why = records
+        .iter()
+        .filter_map(|record| gig_audit::why_of(&record.entry.findings));
+    let why = why.next_back().expect("a reason");
+    assert!(
+        why.contains("revoked value of TOKEN in header x-key"),
+        "{why}"
+    );
+    assert!(why.contains("goes nowhere any more"), "{why}");
+    assert!(!why.contains("--secret"), "{why}");
+    assert!(world.origin.seen.requests().is_empty());
 }
 
 #[tokio::test]

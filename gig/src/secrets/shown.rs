@@ -13,26 +13,28 @@ use std::{
 use gig_vault::Secret;
 
 use super::holds;
-use crate::{args::run::RunArgs, stderr::tell};
 
-/// Tells about each such file.
-pub(super) fn note(args: &RunArgs, given: &[Arc<Secret>]) {
-    let binds = args.ro.iter().chain(&args.rw);
-    for file in binds.flat_map(|bind| near(&bind.source)) {
+/// A sentence about each such file.
+pub(crate) fn told<'a>(
+    shown: impl Iterator<Item = &'a Path>,
+    secrets: &[Arc<Secret>],
+) -> Vec<String> {
+    let mut told = Vec::new();
+    for file in shown.flat_map(near) {
         let small =
             fs::metadata(&file).is_ok_and(|facts| facts.is_file() && facts.len() <= LARGEST);
         let Some(content) = small.then(|| fs::read(&file).ok()).flatten() else {
             continue;
         };
-        for secret in given.iter().filter(|secret| holds(&content, secret)) {
-            tell(&format!(
-                "gig: warning: {} is shown to the program and holds the value of secret {}: what is \
-                 in there can be read inside\n",
+        for secret in secrets.iter().filter(|secret| holds(&content, secret)) {
+            told.push(format!(
+                "{} is shown to the program and holds the value of secret {}: what is in there can be read inside",
                 file.display(),
                 secret.name
             ));
         }
     }
+    told
 }
 
 /// The file itself, or what lies right in the folder.
