@@ -367,6 +367,7 @@ impl Refuser<'_> {
                 DenyReason::SecretMisuse
             }
             Stopped::Unavailable(why) => {
+                asked.why = Some(Box::new(Why::unavailable(why)));
                 tracing::warn!(req.id = %asked.id, %why, "a secret cannot be had");
                 DenyReason::SecretUnavailable
             }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use gig_audit::{Entry, why};
 use gig_policy::{AppProtocol, DenyReason, SecretGrant, SecretName, Verdict};
+use gig_vault::SecretUnavailable;
 
 use super::{ledger::Ledger, request::Asked, secret::name_is_misused};
 use crate::{
@@ -47,6 +48,16 @@ impl Why {
         Self::unplaceable(&unplaced.to_string(), unplaced.why)
     }
 
+    /// Of a secret that cannot be had. What its provider says of itself is for whoever looks after it.
+    #[must_use]
+    pub fn unavailable(why: &SecretUnavailable) -> Self {
+        Self {
+            text: why.to_string().into(),
+            own: !matches!(why, SecretUnavailable::Provider { .. }),
+            findings: Vec::new(),
+        }
+    }
+
     /// Of a permitted request that was stopped on its way.
     #[must_use]
     pub fn stopped(
@@ -64,6 +75,10 @@ impl Why {
             }),
             (DenyReason::SecretUnplaceable, None) => Self::unwritten(tally),
             (DenyReason::SecretMisuse, _) => Self::astray(asked, tally),
+            (DenyReason::SecretUnavailable, _) => {
+                let unavailable = source.and_then(|source| source.downcast_ref());
+                unavailable.map(Self::unavailable)
+            }
             _ => None,
         }
     }

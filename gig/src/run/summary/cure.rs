@@ -85,7 +85,10 @@ pub(super) fn cure(denied: &Denied, from: &RulesFrom) -> String {
         DenyReason::NamesDisagree if denied.why.is_none() => {
             "the destination, the TLS name and the Host named different hosts".to_owned()
         }
-        DenyReason::SecretMisuse | DenyReason::SecretUnplaceable | DenyReason::NamesDisagree
+        DenyReason::SecretMisuse
+        | DenyReason::SecretUnplaceable
+        | DenyReason::SecretUnavailable
+        | DenyReason::NamesDisagree
             if denied.why.is_some() =>
         {
             shown_up_to(denied.why.as_deref().unwrap_or_default(), MOST_TOLD)

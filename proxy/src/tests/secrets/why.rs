@@ -95,6 +95,24 @@ async fn a_revoked_value_is_told_as_one_and_not_how_to_bind_it() {
 }
 
 #[tokio::test]
+async fn a_secret_that_cannot_be_had_is_named_with_what_became_of_it() {
+    let world = World::new("api.test", "v4lue-of-the-token").await;
+    world.keeper.revoke("TOKEN");
+    let answer = world.send("api.test", with("x-key", &world.sentinel)).await;
+    assert_eq!(answer.json()["reason"], "secret_unavailable");
+    let hint = answer.json()["hint"].as_str().unwrap().to_owned();
+    world.lab.until_denied().await;
+    let records = world.lab.log.records();
+    let mut why = records
+        .iter()
+        .filter_map(|record| gig_audit::why_of(&record.entry.findings));
+    let why = why.next_back().expect("a reason");
+    assert_eq!(why, "there is no secret named TOKEN");
+    assert_eq!(hint, why);
+    assert!(world.origin.seen.requests().is_empty());
+}
+
+#[tokio::test]
 async fn a_value_that_cannot_be_written_says_where() {
     let [hint, why] = told("api.test", "one\r\nx-evil: 1", |sentinel| {
         with("x-key", sentinel)
