@@ -278,9 +278,10 @@ fn report(wired: &Wired, settings: &Settings) {
     if settings.quiet {
         return;
     }
-    for name in settings.secrets.iter().flat_map(Secrets::entrusted) {
+    for secret in settings.secrets.iter().flat_map(Secrets::entrusted) {
         tell(&format!(
-            "gig: warning: secret {name} was entrusted: the program held its value during this run\n"
+            "gig: warning: secret {} was entrusted: the program held its value during this run\n",
+            secret.name
         ));
     }
     if let Some(text) = wired.summary().text(&settings.rules_from) {

@@ -1,5 +1,6 @@
 //! Sentinels that clients take for the real thing, and secrets that are handed in as they are.
 
+use gig_audit::Event;
 use gig_policy::DenyReason;
 use gig_tests::lab::{
     Finished, Lab,
@@ -175,6 +176,18 @@ fn an_entrusted_secret_is_handed_in_where_the_policy_says_so_and_a_warning_every
     let run = run.success().says(&format!("held: {ENTRUSTED}"));
     let run = run.complains("warning: secret TOKEN is entrusted");
     let run = run.complains("warning: secret TOKEN was entrusted");
+    let begun = run.audit.of(Event::SandboxStart).next().expect("its start");
+    let handed = "entrusted: the program is handed the value of secret TOKEN, version 1";
+    assert!(
+        begun.findings.iter().any(|one| &**one == handed),
+        "{begun:?}"
+    );
+    let used = run.audit.of(Event::Request).next().expect("its request");
+    assert_eq!(
+        used.secrets.first().map(AsRef::as_ref),
+        Some("TOKEN"),
+        "{used:?}"
+    );
     assert_eq!(bound.requests()[0].field("x-token"), Some(ENTRUSTED));
     let target = format!("/bot{ENTRUSTED}/getMe");
     assert_eq!(bound.requests()[1].target, target, "{run}");

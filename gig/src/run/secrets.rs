@@ -12,7 +12,7 @@ use std::{
 
 use anyhow::{Context, anyhow, bail};
 use gig_audit::Recorder;
-use gig_policy::{Policy, SandboxId, SecretName};
+use gig_policy::{Policy, SandboxId};
 use gig_proxy::credential::{Border, Wallet};
 use gig_vault::{
     Clock, Fetch, Keeper, RunKeeper, Secret, SecretBytes, SecretUnavailable, SystemClock, Vault,
@@ -152,9 +152,9 @@ impl Secrets {
     }
 
     /// The secrets whose values the program holds.
-    pub(crate) fn entrusted(&self) -> impl Iterator<Item = &SecretName> {
-        let entrusted = self.given.iter().filter(|secret| secret.entrusted);
-        entrusted.map(|secret| &secret.name)
+    pub(crate) fn entrusted(&self) -> impl Iterator<Item = &Secret> {
+        let given = self.given.iter().map(AsRef::as_ref);
+        given.filter(|secret: &&Secret| secret.entrusted)
     }
 
     /// The variables that hold the sentinels.
@@ -270,8 +270,8 @@ fn check_entrusted(entrusted: &[Arc<Secret>], policy: &Policy) -> anyhow::Result
             );
         }
         tell(&format!(
-            "gig: warning: secret {name} is entrusted: the program is handed its value and can send it \
-             wherever it may send anything\n"
+            "gig: warning: secret {name} is entrusted: the program is handed its value, which goes to the hosts that entrust \
+             it, and disguised wherever the program may send anything\n"
         ));
     }
     Ok(())

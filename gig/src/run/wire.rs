@@ -17,6 +17,7 @@ use uuid::Uuid;
 use super::{
     drawn::Drawn,
     record::Record,
+    secrets::Secrets,
     settings::{Settings, trusted_roots},
     summary::Summary,
     terminal::{self, Seat},
@@ -40,6 +41,8 @@ pub(crate) struct Wired {
     hub: Hub,
     profile: &'static str,
     layers: Vec<Arc<str>>,
+    /// The secrets whose values the program is handed, with what the record says of each.
+    handed: Vec<(Arc<str>, Arc<str>)>,
     /// The program's name and how many arguments it has: not those, which may hold secrets.
     runs: Arc<str>,
     policy: PolicyRef,
@@ -149,10 +152,21 @@ pub(crate) fn start(settings: &Settings) -> anyhow::Result<(Wired, Prepared, Sea
         hub,
         profile: settings.profile,
         layers,
+        handed: settings.secrets.iter().flat_map(handed).collect(),
         runs: named(&settings.program, settings.args.len()),
         policy: settings.policy.reference().clone(),
     };
     Ok((wired, prepared, seat))
+}
+
+fn handed(secrets: &Secrets) -> impl Iterator<Item = (Arc<str>, Arc<str>)> {
+    secrets.entrusted().map(|secret| {
+        let (name, version) = (&secret.name, secret.version);
+        let words = format!(
+            "entrusted: the program is handed the value of secret {name}, version {version}"
+        );
+        (Arc::clone(name.shared()), words.into())
+    })
 }
 
 /// What stands between one sandbox and the proxy.
@@ -233,6 +247,10 @@ impl Wired {
             .as_ref()
             .map(|egress| (egress.lease.address(), 0).into());
         entry.findings.clone_from(&self.layers);
+        for (name, words) in &self.handed {
+            entry.secrets.push(Arc::clone(name));
+            entry.findings.push(Arc::clone(words));
+        }
         self.record
             .recorder()
             .record(entry)

@@ -41,16 +41,19 @@ pub(super) fn rule(entry: &RawEntry, problems: &mut Vec<Problem>) -> Option<Rule
         } else {
             "tls: passthrough"
         };
-        let fields = [
-            ("rules", entry.rules.is_some(), entry.rules_at),
-            ("secrets", entry.secrets.is_some(), entry.secrets_at),
-        ];
-        for (field, _, at) in fields.into_iter().filter(|(_, given, _)| *given) {
+        if entry.rules.is_some() {
             let message = format!(
-                "`{field}` needs to see requests, and `{word}` does not look into them: \
-                 leave one of the two out"
+                "`rules` needs to see requests, and `{word}` does not look into them: leave one of the two out"
             );
-            problems.push(Problem::at(at, message));
+            problems.push(Problem::at(entry.rules_at, message));
+        }
+        let is_handed = |grant: &SecretGrant| grant.entrusted && grant.places.is_none();
+        if !secrets.iter().all(is_handed) {
+            let message = format!(
+                "`secrets` needs to see requests, and `{word}` does not look into them: there goes only what the program \
+                 is handed itself ({{name: NAME, entrusted: true}}, without `in`)"
+            );
+            problems.push(Problem::at(entry.secrets_at, message));
         }
     }
     if entry.broken || problems.len() > before {

@@ -134,7 +134,9 @@ impl PortTable {
                 merge_connection(grant, rule);
             }
         }
-        if protocols.has(AppProtocol::Https) || rule.clear_text_secrets {
+        // What is not looked into takes what the program is handed.
+        let unopened = rule.handling != Handling::Inspect;
+        if protocols.has(AppProtocol::Https) || rule.clear_text_secrets || unopened {
             merge_list(&mut self.secrets, &rule.secrets);
         }
         let Some(requests) = &rule.requests else {

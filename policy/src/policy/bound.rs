@@ -1,6 +1,8 @@
 //! What a host may have been given, by whatever rule: it may come back in the answer to any request. And what is
 //! captured of what comes, by whatever door.
 
+use std::sync::Arc;
+
 use super::{Policy, SecretGrants};
 use crate::{
     host::{Host, Port},
@@ -22,6 +24,24 @@ impl Policy {
             bound.add_one(&binding.grant);
         }
         bound.into_shared(&self.own.no_secrets)
+    }
+
+    /// The secrets whose values, which the program was handed, may go to this host and port in octets that are not
+    /// looked into; none where they are.
+    #[must_use]
+    pub fn entrusted_unopened(
+        &self,
+        host: &Host,
+        port: Port,
+        handling: Handling,
+    ) -> Arc<[SecretGrant]> {
+        let mut entrusted = SharedUnion::default();
+        if handling != Handling::Inspect {
+            for table in self.tables(host, port, handling) {
+                entrusted.add(&table.secrets);
+            }
+        }
+        entrusted.into_shared(&self.own.no_secrets)
     }
 
     /// What captures the answer to such a request, whether or not a rule lets it go.

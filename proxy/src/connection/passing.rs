@@ -11,7 +11,7 @@ use super::{Sniffed, Stream, reset, reset_plain};
 use crate::{
     authority::Destination,
     caller::Caller,
-    credential::watched::{self, WatchedStream},
+    credential::watched::{Entrusted, WatchedStream},
     enforce::{
         connect::{Attempt, Outcome},
         secret::raise_alarm,
@@ -124,11 +124,11 @@ pub(super) async fn pass<S>(
         }
         Some(wallet) => {
             let encrypted = attempt.protocol == Some(AppProtocol::Https);
-            let policy = caller.subject().policy();
-            if let Some(readying) = watched::readied(wallet, &policy) {
+            let entrusted = Entrusted::of(caller.subject(), &permit);
+            if let Some(readying) = entrusted.readied(wallet) {
                 readying.await;
             }
-            let mut stream = WatchedStream::new(stream, wallet, &policy, encrypted);
+            let mut stream = WatchedStream::new(stream, wallet, entrusted, encrypted);
             let sides = (&mut stream, dialed.stream);
             let mut spliced = Box::pin(splice_until(Bytes::new(), sides, &limits, cut)).await;
             for misuse in stream.misuses() {
@@ -136,6 +136,7 @@ pub(super) async fn pass<S>(
                 let entry = attempt.entry(Event::SecretMisuse);
                 raise_alarm(caller.ledger(), entry, &misuse);
             }
+            outcome.tally = Some(Arc::clone(stream.tally()));
             spliced
         }
     };

@@ -62,7 +62,7 @@ pub(super) async fn tls(
                         finding: error.is_distrust().then_some(CLIENT_DISTRUSTS),
                         ..Outcome::default()
                     };
-                    if outcome != Outcome::default() {
+                    if outcome.reason.is_some() || outcome.finding.is_some() {
                         caller.outcome(&attempt, outcome).await;
                     }
                     return None;

@@ -314,8 +314,7 @@ fn judged(
             if own && !wanted.contains(&found.name) {
                 wanted.push(found.name.clone());
             }
-            let held = bearer.told_held(found, &place);
-            held.into_iter().for_each(|text| tally.found(text));
+            bearer.tell_held(tally, found, &place);
         }
         Matter::Noted | Matter::Refused => {
             let misuse = bearer.misuse(found, &place);

@@ -36,7 +36,7 @@ pub use self::{
 use super::{
     inject::basic_credentials,
     place::Places,
-    tally::Misuse,
+    tally::{Misuse, Tally},
     unescape::escapes,
     watch::{Found, Watch, What},
 };
@@ -78,7 +78,7 @@ impl Bearer<'_> {
     pub fn judge(&self, found: &Found, credential: bool) -> Matter {
         match found.what {
             What::Sentinel(owner) if owner == self.sandbox && self.may_carry(found) => Matter::Fine,
-            What::Value { current: true } if self.may_carry(found) => Matter::Fine,
+            What::Value { current: true, .. } if self.may_carry(found) => Matter::Fine,
             What::Captured(owner) if owner != self.sandbox || self.may_carry(found) => Matter::Fine,
             What::Sentinel(_) if !credential => Matter::Noted,
             What::Sentinel(_) | What::Value { .. } | What::Captured(_) => Matter::Refused,
@@ -91,8 +91,8 @@ impl Bearer<'_> {
         let what = match found.what {
             What::Sentinel(owner) if owner == self.sandbox => "sentinel",
             What::Sentinel(_) => "another sandbox's sentinel",
-            What::Value { current: true } | What::Captured(_) => "value",
-            What::Value { current: false } => "revoked value",
+            What::Value { current: true, .. } | What::Captured(_) => "value",
+            What::Value { current: false, .. } => "revoked value",
         };
         format!(
             "{what} of {} in {place} ({})",
@@ -101,19 +101,25 @@ impl Bearer<'_> {
         )
     }
 
-    /// The words for a value that may go where it goes, and that its program should not have; `None` for all else.
-    #[must_use]
-    pub fn told_held(&self, found: &Found, place: &str) -> Option<String> {
+    /// Tells, of a value that may go where it goes, that the program holds it: as one that it was handed, or that it
+    /// should not have.
+    pub fn tell_held(&self, tally: &Tally, found: &Found, place: &str) {
+        let What::Value { version, .. } = found.what else {
+            return;
+        };
         let mut granted = self.granted.iter();
-        let handed = granted.any(|grant| grant.entrusted && grant.name == found.name);
-        let is_value = matches!(found.what, What::Value { .. });
-        (is_value && !handed).then(|| {
-            format!(
-                "the program holds the value of {}: it wrote it into {place} ({})",
-                found.name,
-                found.form.as_str()
-            )
-        })
+        let form = found.form.as_str();
+        if granted.any(|grant| grant.entrusted && grant.name == found.name) {
+            tally.swapped(&found.name, version);
+            return tally.found(format!(
+                "value of {}, which the program was handed, in {place} ({form})",
+                found.name
+            ));
+        }
+        tally.found(format!(
+            "the program holds the value of {}: it wrote it into {place} ({form})",
+            found.name
+        ));
     }
 
     /// A find that is refused.
@@ -123,7 +129,7 @@ impl Bearer<'_> {
             name: found.name.clone(),
             text: self.told(found, place).into(),
             own: found.what == What::Sentinel(self.sandbox),
-            revoked: found.what == What::Value { current: false },
+            revoked: matches!(found.what, What::Value { current: false, .. }),
         }
     }
 }

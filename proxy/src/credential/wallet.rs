@@ -314,17 +314,29 @@ impl Wallet {
     }
 
     /// What a request may carry, and where: a token that gig got goes in header fields, where no place is
-    /// named for it.
+    /// named for it; and the program was handed a value only where its secret is marked so, too.
     #[must_use]
     pub fn placed<'a>(&self, granted: &'a [SecretGrant]) -> Cow<'a, [SecretGrant]> {
         let bearers = self.bearers.load();
         let narrowed = |grant: &SecretGrant| {
             !grant.captures && grant.places.is_none() && bearers.contains(&grant.name)
         };
-        if bearers.is_empty() || !granted.iter().any(narrowed) {
+        let keeper = self.border.keeper();
+        let is_marked = |name: &SecretName| {
+            let secret = keeper.usable(name);
+            secret.is_some_and(|secret| secret.entrusted)
+        };
+        let unmarked = |grant: &SecretGrant| grant.entrusted && !is_marked(&grant.name);
+        if !granted
+            .iter()
+            .any(|grant| narrowed(grant) || unmarked(grant))
+        {
             return Cow::Borrowed(granted);
         }
         let mut granted = granted.to_vec();
+        for grant in granted.iter_mut().filter(|grant| unmarked(grant)) {
+            grant.entrusted = false;
+        }
         for grant in granted.iter_mut().filter(|grant| narrowed(grant)) {
             grant.places = Some([SecretPlace::any_header()].into());
         }

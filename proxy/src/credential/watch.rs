@@ -56,6 +56,8 @@ pub enum What {
     Value {
         /// Whether it may still be used.
         current: bool,
+        /// Of which version.
+        version: u64,
     },
     /// A token of a login that this sandbox made. No other can hold it, and what its login's server calls a
     /// token is that server's word: it may be what everybody writes.
@@ -116,6 +118,7 @@ impl Watch {
         let values = guarded.values.iter().map(|value| {
             let what = What::Value {
                 current: value.current,
+                version: value.version,
             };
             (value.value.expose(), value.name.clone(), what)
         });

@@ -1,7 +1,8 @@
 //! A stream whose bytes are not opened, watched for values that go astray in plain sight.
 //!
-//! No secret is bound to such a stream, so that none may pass. What is encrypted within it, packed or
-//! otherwise disguised is not seen.
+//! No sentinel is swapped in such a stream, and no value may pass but one that the program was handed, where the
+//! rule of that very host and port entrusts it. What is encrypted within it, packed or otherwise disguised is not
+//! seen.
 
 use std::{
     io,
@@ -10,7 +11,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use gig_policy::{Policy, SecretGrant, SecretName};
+use gig_policy::{ConnectPermit, Handling, Host, Port, SecretGrant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{
@@ -18,32 +19,90 @@ use super::{
     tally::{Misuse, Tally},
     wallet::{Readying, Wallet},
 };
+use crate::subject::Subject;
 
 /// What is read from it was looked at.
 #[derive(Debug)]
 pub struct WatchedStream<S> {
     inner: S,
     wallet: Arc<Wallet>,
+    entrusted: Entrusted,
     guard: Guard,
     tally: Arc<Tally>,
 }
 
-impl<S> WatchedStream<S> {
-    /// Watches what the wallet's sandbox, under this policy, sends by `inner`; `encrypted` streams hold
-    /// no escapes that would be worth undoing.
+/// What a stream may carry, as its sandbox's policy says now.
+#[derive(Debug)]
+pub struct Entrusted {
+    subject: Arc<Subject>,
+    at: (Host, Port, Handling),
+    /// [`Subject::changes`] when it was asked.
+    changes: u64,
+    granted: Arc<[SecretGrant]>,
+}
+
+impl Entrusted {
+    /// Of a connection that was permitted.
     #[must_use]
-    pub fn new(inner: S, wallet: &Arc<Wallet>, policy: &Policy, encrypted: bool) -> Self {
-        let border = wallet.border();
-        let granted = entrusted(wallet, policy);
+    pub fn of(subject: &Arc<Subject>, permit: &ConnectPermit) -> Self {
+        let mut entrusted = Self {
+            subject: Arc::clone(subject),
+            at: (permit.host().clone(), permit.port(), permit.handling()),
+            changes: 0,
+            granted: Arc::default(),
+        };
+        entrusted.ask();
+        entrusted
+    }
+
+    fn ask(&mut self) {
+        // Before the policy: one that is replaced meanwhile is asked again.
+        self.changes = self.subject.changes();
+        let (host, port, handling) = &self.at;
+        let policy = self.subject.policy();
+        self.granted = policy.entrusted_unopened(host, *port, *handling);
+    }
+
+    /// Asks again where the policy was replaced; whether it was.
+    fn renew(&mut self) -> bool {
+        let is_old = self.subject.changes() != self.changes;
+        if is_old {
+            self.ask();
+        }
+        is_old
+    }
+
+    /// Of these, what the program was handed: its secret is marked so, too.
+    fn marked(&self, wallet: &Wallet) -> Vec<SecretGrant> {
+        let mut granted = wallet.placed(&self.granted).into_owned();
+        granted.retain(|grant| grant.entrusted);
+        granted
+    }
+
+    /// What has to be waited for before the stream is watched: a value that the program was handed, and that
+    /// nobody asked for since, counts as current only if it still is.
+    #[must_use]
+    pub fn readied(&self, wallet: &Wallet) -> Option<Readying> {
+        let names = self.granted.iter().map(|grant| &grant.name);
+        wallet.border().readied(names)
+    }
+}
+
+impl<S> WatchedStream<S> {
+    /// Watches what the wallet's sandbox sends by `inner`; `encrypted` streams hold no escapes that would be worth
+    /// undoing.
+    #[must_use]
+    pub fn new(inner: S, wallet: &Arc<Wallet>, entrusted: Entrusted, encrypted: bool) -> Self {
         let bearer = Bearer {
             sandbox: wallet.sandbox(),
-            granted: &granted,
+            granted: &entrusted.marked(wallet),
         };
         let tally = Arc::new(Tally::default());
-        let guard = Guard::new(&border.watch(), &bearer, "the stream", &tally);
+        let guard = Guard::new(&wallet.border().watch(), &bearer, "the stream", &tally);
         Self {
             inner,
             wallet: Arc::clone(wallet),
+            entrusted,
             guard: if encrypted { guard.as_is() } else { guard },
             tally,
         }
@@ -54,38 +113,12 @@ impl<S> WatchedStream<S> {
     pub fn misuses(&self) -> Vec<Misuse> {
         self.tally.take_misuses()
     }
-}
 
-/// What has to be waited for before a stream is watched: a value that the program was handed, and that
-/// nobody asked for since, counts as current only if it still is.
-pub fn readied(wallet: &Wallet, policy: &Policy) -> Option<Readying> {
-    let names = known(wallet);
-    let names = names.iter().filter(|name| policy.entrusts(name));
-    wallet.border().readied(names)
-}
-
-fn known(wallet: &Wallet) -> Vec<SecretName> {
-    let guarded = wallet.border().keeper().guarded();
-    let names = guarded.values.iter().map(|value| value.name.clone());
-    let mut names: Vec<_> = names.collect();
-    names.sort_unstable();
-    names.dedup();
-    names
-}
-
-/// Secrets that the program was handed, for protocols like this one: those that are marked so and that
-/// its own policy entrusts it with.
-fn entrusted(wallet: &Wallet, policy: &Policy) -> Vec<SecretGrant> {
-    let border = wallet.border();
-    let handed = |name: &SecretName| {
-        if !policy.entrusts(name) {
-            return false;
-        }
-        let secret = border.keeper().usable(name);
-        secret.is_some_and(|secret| secret.entrusted)
-    };
-    let names = known(wallet).into_iter().filter(handed);
-    names.map(SecretGrant::everywhere).collect()
+    /// What passed and a person may want to know.
+    #[must_use]
+    pub const fn tally(&self) -> &Arc<Tally> {
+        &self.tally
+    }
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for WatchedStream<S> {
@@ -100,6 +133,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for WatchedStream<S> {
         let fresh = buffer.filled().get(before..).unwrap_or_default();
         // What became known since the stream began is looked for, too.
         this.guard.renew(&this.wallet.border().watch());
+        if this.entrusted.renew() {
+            this.guard.carry(&this.entrusted.marked(&this.wallet));
+        }
         if let Err(error) = this.guard.look(fresh) {
             buffer.set_filled(before);
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, error)));

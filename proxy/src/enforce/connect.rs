@@ -16,6 +16,7 @@ use super::{
     secret::{name_is_misused, shown_host, shown_tls},
 };
 use crate::{
+    credential::tally::Tally,
     subject::Subject,
     upstream::{connect_proxy::ProxyFault, dial::DialError},
 };
@@ -64,7 +65,7 @@ impl Attempt<'_> {
 pub const CLIENT_DISTRUSTS: &str = "tls_client_distrusts";
 
 /// How a permitted connection ended.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub struct Outcome {
     /// Octets towards the origin.
     pub bytes_out: u64,
@@ -80,6 +81,8 @@ pub struct Outcome {
     pub by_proxy: Option<ProxyFault>,
     /// What else was found, in a fixed word.
     pub finding: Option<&'static str>,
+    /// What was seen in it of secrets, where it was watched for them.
+    pub tally: Option<Arc<Tally>>,
 }
 
 impl Outcome {
@@ -236,6 +239,10 @@ pub async fn record_outcome(ledger: &Ledger, attempt: &Attempt<'_>, outcome: Out
     let by_proxy = outcome.by_proxy.map(|fault| fault.to_string().into());
     entry.findings.extend(by_proxy);
     entry.findings.extend(outcome.finding.map(Into::into));
+    if let Some(tally) = &outcome.tally {
+        entry.secrets = tally.names();
+        entry.findings.extend(tally.findings());
+    }
     entry.dst_ip = outcome.dst.map(|dst| dst.ip());
     entry.bytes_out = Some(outcome.bytes_out);
     entry.bytes_in = Some(outcome.bytes_in);

@@ -39,6 +39,50 @@ fn a_grant_says_where_and_whether_the_value_is_entrusted() {
 }
 
 #[test]
+fn what_is_not_opened_takes_only_secrets_that_are_handed_in() {
+    let p = policy(
+        "egress:\n- {host: db.example, ports: [5432], protocol: tcp, secrets: [{name: T, entrusted: true}]}\n\
+         - {host: '*.example', ports: [5432], protocol: tcp, secrets: [{name: U, entrusted: true}]}\n\
+         - {host: p.example, ports: [443], tls: passthrough, secrets: [{name: V, entrusted: true}]}\n\
+         - {host: a.example, ports: [443], secrets: [{name: W, entrusted: true}]}",
+    );
+    let may = |host: &str, port: u16, handling| -> Vec<String> {
+        let host = Host::Name(host.parse().unwrap());
+        let granted = p.entrusted_unopened(&host, Port::new(port).unwrap(), handling);
+        granted.iter().map(|grant| grant.name.to_string()).collect()
+    };
+    use Handling::{Inspect, Opaque, Passthrough};
+    assert_eq!(may("db.example", 5432, Opaque), ["T", "U"]);
+    assert_eq!(may("other.example", 5432, Opaque), ["U"]);
+    assert_eq!(may("p.example", 443, Passthrough), ["V"]);
+    for (host, port, handling) in [
+        ("db.example", 5433, Opaque),
+        ("a.example", 443, Inspect),
+        ("a.example", 443, Opaque),
+    ] {
+        assert_eq!(may(host, port, handling), [""; 0], "{host}:{port}");
+    }
+    for secrets in [
+        "T",
+        "{name: T}",
+        "{name: T, entrusted: true, in: [body]}",
+        "{name: T, capture: true}",
+    ] {
+        for how in ["protocol: tcp", "tls: passthrough"] {
+            let text = format!(
+                "version: 1\negress:\n- {{host: db.example, ports: [5432], {how}, secrets: [{secrets}]}}\n"
+            );
+            let error = PolicyBuilder::new("p").document(&text, "p").map(drop);
+            let error = error.unwrap_err().to_string();
+            assert!(
+                error.contains("handed itself") && error.contains("3:"),
+                "{error}"
+            );
+        }
+    }
+}
+
+#[test]
 fn a_binding_adds_a_secret_where_a_rule_allows_and_nowhere_else() {
     let bind = |place: &str| Binding::parse("T".parse().unwrap(), place).unwrap();
     let document = "egress:\n- {host: a.example, ports: [443, 8443], secrets: [D]}\n\

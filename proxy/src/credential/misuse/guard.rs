@@ -63,6 +63,11 @@ impl Guard {
         }
     }
 
+    /// From here on it may carry these.
+    pub fn carry(&mut self, granted: &[SecretGrant]) {
+        self.granted = granted.into();
+    }
+
     /// Puts pieces together as they stand in this body.
     #[must_use]
     pub fn in_pieces(mut self, pieces: Pieces) -> Self {
@@ -235,10 +240,7 @@ impl Verdict {
             Matter::Fine if guard.literal && own => {
                 guard.tally.found(bearer.told(found, guard.place));
             }
-            Matter::Fine => {
-                let held = bearer.told_held(found, guard.place);
-                held.into_iter().for_each(|text| guard.tally.found(text));
-            }
+            Matter::Fine => bearer.tell_held(&guard.tally, found, guard.place),
             Matter::Noted => guard.tally.found(bearer.told(found, guard.place)),
             Matter::Refused => {
                 guard.tally.misused(bearer.misuse(found, guard.place));

@@ -18,7 +18,16 @@ pub(super) const ENTRUSTING: &str = "
 version: 1
 name: test
 egress:
+  - {host: db.test, ports: [5432], protocol: tcp, allow_private: [127.0.0.0/8], secrets: [{name: TOKEN, entrusted: true}]}
+";
+
+/// Entrusted for another host than it goes to.
+const ELSEWHERE: &str = "
+version: 1
+name: test
+egress:
   - {host: db.test, ports: [5432], protocol: tcp, allow_private: [127.0.0.0/8]}
+  - {host: db.test, ports: [5433], protocol: tcp, secrets: [{name: TOKEN, entrusted: true}]}
   - {host: api.test, secrets: [{name: TOKEN, entrusted: true}]}
 ";
 
@@ -90,6 +99,10 @@ async fn everything_else_passes_where_bytes_are_not_opened() {
     origin.seen.until_text(&text).await;
     let ended = lab.until_records(Event::Response, 1).await;
     assert_eq!(ended[0].entry.reason, None);
+    // A program that takes its sentinel for the value is told nowhere else why it is not let in.
+    let noted = "sentinel of TOKEN in the stream (plain)";
+    let mut findings = ended[0].entry.findings.iter();
+    assert!(findings.any(|one| &**one == noted), "{ended:?}");
     assert!(lab.records(Event::SecretMisuse).is_empty());
 }
 
@@ -103,6 +116,29 @@ async fn a_value_that_the_program_was_entrusted_with_passes_where_bytes_are_not_
     stream.write_all(text.as_bytes()).await.unwrap();
     stream.shutdown().await.unwrap();
     origin.seen.until_text(&text).await;
+    let ended = lab.until_records(Event::Response, 1).await;
+    assert_eq!(&*ended[0].entry.secrets[0], "TOKEN");
+    let findings: Vec<&str> = ended[0].entry.findings.iter().map(|one| &**one).collect();
+    let expected = [
+        "secret TOKEN version 1",
+        "value of TOKEN, which the program was handed, in the stream (plain)",
+    ];
+    assert_eq!(findings, expected);
+}
+
+#[tokio::test]
+async fn a_value_that_the_program_was_entrusted_with_goes_to_its_own_host_and_port_alone() {
+    let keeper = Keeper::with(&[]);
+    keeper.entrust("TOKEN", VALUE);
+    let (lab, origin) = world_under(ELSEWHERE, &keeper).await;
+    let mut stream = lab.connect(Way::to("db.test", 5432)).await;
+    let text = format!("AUTH {VALUE}");
+    stream.write_all(text.as_bytes()).await.unwrap();
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).await.ok();
+    let alarms = lab.until_records(Event::SecretMisuse, 1).await;
+    assert_eq!(&*alarms[0].entry.secrets[0], "TOKEN");
+    assert!(!origin.seen.text().contains(VALUE));
 }
 
 #[tokio::test]
