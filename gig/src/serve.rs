@@ -99,10 +99,7 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
         secrets: Arc::new(vault_desk::VaultDesk),
         sealer: Arc::new(factors::VaultSealer),
         oidc: oidc::settings(&reached_at(args, local))?,
-        outbound: Arc::new(outbound::NetworkOutbound::new(
-            network,
-            args.outbound_private.clone(),
-        )),
+        outbound: outbound(network, args),
         held,
         webhooks: Arc::new(webhooks::Folder::of(place.dir())),
         about: about(&place, &appliance, args, local)?,
@@ -110,6 +107,7 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
         hasher: Hasher::new()?,
         traffic,
         node: appliance.node.clone(),
+        listens: network::seen_at(local)?,
         audit_keys: [&*args.audit_key, &[appliance.key.public()]].concat(),
         names_kept: names_kept(args),
         watch,
@@ -317,6 +315,11 @@ fn announce(local: SocketAddr) -> Option<gig_proxy::Announced> {
 fn reached_at(args: &ServeArgs, local: SocketAddr) -> String {
     let named = args.public_url.clone();
     named.unwrap_or_else(|| format!("http://{local}"))
+}
+
+fn outbound(network: Network, args: &ServeArgs) -> Arc<outbound::NetworkOutbound> {
+    let private = args.outbound_private.clone();
+    Arc::new(outbound::NetworkOutbound::new(network, private))
 }
 
 /// Says where the console is, and how to make the first admin.

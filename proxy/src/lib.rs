@@ -43,7 +43,7 @@ pub use deadlines::Deadlines;
 pub use enforce::ledger::Ledger;
 pub use identity::Identity;
 pub use queues::{EmptyQueuesError, Queues};
-pub use resolve::{Announced, NeverOpen, ResolveOverride};
+pub use resolve::{Announced, Elsewhere, NeverOpen, ResolveOverride, reached_at};
 pub use settings::{ProxyListeners, Settings};
 pub use start::{ListenError, Listening, Proxy, StartProxyError, start};
 pub use subject::Subject;

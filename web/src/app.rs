@@ -87,6 +87,8 @@ pub struct AppSettings {
     pub about: Vec<(&'static str, String)>,
     /// What the record calls this machine.
     pub node: String,
+    /// Where other machines reach this gig's listener.
+    pub listens: Vec<SocketAddr>,
     /// Keys that sign this machine's chain, and those that did before.
     pub audit_keys: Vec<PublicKey>,
     /// Days that records of names are kept; `None` where nobody removes them.
@@ -122,6 +124,7 @@ pub struct App {
     pub(crate) traffic: Arc<Traffic>,
     pub(crate) about: Vec<(&'static str, String)>,
     pub(crate) node: String,
+    pub(crate) listens: Vec<SocketAddr>,
     /// Whose checkpoints are believed.
     known: Known,
     pub(crate) names_kept: Option<u32>,
@@ -208,6 +211,7 @@ impl App {
                 keys: settings.audit_keys,
             },
             node: settings.node,
+            listens: settings.listens,
             names_kept: settings.names_kept,
             watch: settings.watch,
             public_url: settings.public_url,

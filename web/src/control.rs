@@ -7,6 +7,8 @@
 use std::{net::Ipv4Addr, sync::Arc};
 
 use futures_util::future::{BoxFuture, Shared};
+use std::net::SocketAddr;
+
 use gig_policy::{Policy, SandboxId};
 use jiff::Timestamp;
 use serde::Serialize;
@@ -85,6 +87,9 @@ pub trait Control: Send + Sync + 'static {
 
     /// Ends a sandbox that other nodes took for lost, if it runs still.
     fn lose(&self, id: SandboxId);
+
+    /// Closes these places, where other nodes listen, to every sandbox here, and no others any more.
+    fn close_to_sandboxes(&self, places: Vec<SocketAddr>);
 
     /// The last of what a sandbox printed.
     fn log(&self, id: SandboxId) -> Option<SandboxLog>;

@@ -105,6 +105,7 @@ impl Teller {
             node: NodeRun {
                 name: app.node.clone(),
                 run: uuid::Uuid::now_v7().to_string(),
+                listens: app.listens.clone(),
             },
             begun: false,
             said: None,
@@ -136,6 +137,7 @@ impl Teller {
                 self.said = Some(Instant::now());
                 if due {
                     self.bury();
+                    self.close_others();
                 }
             }
             Ok(Beaten::Unknown) => self.begin_anew(),
@@ -215,6 +217,20 @@ impl Teller {
                 tracing::warn!(why, "what other nodes lost could not be recorded");
             }
             Err(error) => tracing::debug!(%error, "whether other nodes live is not known"),
+        }
+    }
+
+    /// Closes to sandboxes where other nodes listen.
+    fn close_others(&self) {
+        match self.app.store.nodes() {
+            Ok(nodes) => {
+                let others = nodes
+                    .into_iter()
+                    .filter(|one| one.name != self.node.name && !one.gone);
+                let places = others.flat_map(|one| one.listens).collect();
+                self.app.control.close_to_sandboxes(places);
+            }
+            Err(error) => tracing::debug!(%error, "where other nodes listen is not known"),
         }
     }
 

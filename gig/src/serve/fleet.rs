@@ -20,7 +20,7 @@ use gig_audit::Recorder;
 use gig_netns::{Home, HostIds, Hub, HubConfig};
 use gig_policy::SandboxId;
 use gig_proxy::{
-    Deadlines, Identity, Ledger, Proxy, ProxyListeners, Queues, Subject, hold::Desk,
+    Deadlines, Elsewhere, Identity, Ledger, Proxy, ProxyListeners, Queues, Subject, hold::Desk,
     tls::authority_key::Authority,
 };
 use gig_web::{
@@ -84,6 +84,8 @@ struct Machine {
     ca_pem: String,
     explicit_port: u16,
     secrets: Secrets,
+    /// Where other nodes listen.
+    elsewhere: Elsewhere,
     /// Which namespaces are gig's own; why that cannot be said.
     home: Result<Home, String>,
 }
@@ -259,6 +261,7 @@ impl Machine {
             ca_pem,
             explicit_port,
             secrets,
+            elsewhere: network.never_open.elsewhere.clone(),
             home,
         }))
     }

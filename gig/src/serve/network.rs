@@ -3,6 +3,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use anyhow::Context as _;
 use gig_policy::{Host, Port};
 use gig_proxy::{NeverOpen, UpstreamProxy, tls::roots::Roots};
 
@@ -36,6 +37,14 @@ impl Network {
     }
 }
 
+/// Where other nodes reach what listens at `local`.
+///
+/// # Errors
+/// When this host's addresses cannot be read.
+pub(super) fn seen_at(local: SocketAddr) -> anyhow::Result<Vec<SocketAddr>> {
+    gig_proxy::reached_at(local).context("cannot tell other nodes where this gig listens")
+}
+
 /// Where gig and its database are reached, as far as it is told.
 fn never_open(args: &ServeArgs, listener: SocketAddr) -> anyhow::Result<NeverOpen> {
     let mut places = database::places()?;
@@ -49,7 +58,7 @@ fn never_open(args: &ServeArgs, listener: SocketAddr) -> anyhow::Result<NeverOpe
     }
     let mut never_open = NeverOpen {
         listeners: vec![listener],
-        hosts: Vec::new(),
+        ..NeverOpen::default()
     };
     for (host, port) in places {
         let bare = host.trim_start_matches('[').trim_end_matches(']');

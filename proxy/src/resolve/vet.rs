@@ -24,7 +24,10 @@ use gig_policy::{
 use ipnet::IpNet;
 use thiserror::Error;
 
-use super::announced;
+use super::{
+    announced,
+    elsewhere::{Elsewhere, FIB, IF_INET6},
+};
 
 /// An address that was vetted for one permit; the only thing that is ever dialled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,13 +51,15 @@ impl VettedAddr {
 }
 
 /// Places of gig itself, which nothing opens to a sandbox.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub struct NeverOpen {
     /// Listeners, by address and port; an unspecified address stands for every address of the host.
     pub listeners: Vec<SocketAddr>,
     /// By name, whatever it resolves to and whoever resolves it, and by each address that it has: where gig is
     /// reached from outside, its database.
     pub hosts: Vec<(Host, Port)>,
+    /// Where the other nodes of its fleet listen.
+    pub elsewhere: Elsewhere,
 }
 
 impl NeverOpen {
@@ -183,6 +188,10 @@ impl Vetter {
             let why = "gig itself listens there".to_owned();
             return Err(refuse(DenyReason::NeverOpenable, why));
         }
+        if self.never_open.elsewhere.has(address) {
+            let why = "another node of its fleet listens there".to_owned();
+            return Err(refuse(DenyReason::NeverOpenable, why));
+        }
         if own {
             let others = announced::listeners().map_err(|error| {
                 let why = format!("cannot tell whether another gig listens there: {error}");
@@ -304,8 +313,6 @@ fn fib_has_local(fib: &str, ip: Ipv4Addr) -> bool {
 
 /// 192.0.2.1 (RFC 5737): nobody's, so that only `ip_nonlocal_bind` lets it be bound.
 const DOCUMENTATION: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
-const FIB: &str = "/proc/net/fib_trie";
-const IF_INET6: &str = "/proc/net/if_inet6";
 
 #[cfg(test)]
 mod tests;

@@ -47,6 +47,11 @@ class Journey {
   async go(page, act) {
     const [answer] = await Promise.all([page.waitForNavigation({ timeout: PATIENCE }), act()]);
     await fits(page);
+    // What answers a form is a page that no link leads to: it is looked at here, on a phone too.
+    const before = page.viewportSize();
+    await page.setViewportSize(PHONE);
+    await fits(page);
+    await page.setViewportSize(before);
     return answer;
   }
 

@@ -15,6 +15,18 @@ play(async journey => {
       const cut = () => [...document.querySelectorAll('.scroll:has(table.stack), [aria-label="Health"]')]
         .filter(one => one.scrollWidth > one.clientWidth).map(one => one.getAttribute('aria-label'));
       if (width === 'phone') bad.push(...(await page.evaluate(cut)).map(one => `${page.url()}: ${one} is cut off`));
+      // What can be pressed is in sight, however wide the rest of its table is.
+      const hidden = () => [...document.querySelectorAll('.scroll')].flatMap(region => {
+        const edge = region.getBoundingClientRect().right + 1;
+        const controls = [...region.querySelectorAll('button, select, input, a.button')];
+        return controls.filter(one => one.checkVisibility() && one.getBoundingClientRect().right > edge)
+          .map(one => `${region.getAttribute('aria-label')}: ${one.textContent.trim() || one.name}`);
+      });
+      for (const narrower of width === 'desktop' ? [0, 256] : [0]) {
+        await page.setViewportSize({ ...viewport, width: viewport.width - narrower });
+        bad.push(...(await page.evaluate(hidden)).map(one => `${page.url()}: out of sight at ${viewport.width - narrower}: ${one}`));
+      }
+      await page.setViewportSize(viewport);
       for (const colorScheme of ['light', 'dark']) {
         await page.emulateMedia({ colorScheme });
         // Only the colours differ at another width.

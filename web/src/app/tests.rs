@@ -86,6 +86,7 @@ impl Lab {
             webhooks: Arc::new(OneSecret),
             about: Vec::new(),
             node: "here".to_owned(),
+            listens: Vec::new(),
             audit_keys: Vec::new(),
             names_kept: None,
             watch: Arc::default(),

@@ -1,7 +1,7 @@
 //! A machine whose sandboxes are entries of a list: it starts them when a test lets it, and remembers
 //! what was put in force.
 
-use std::sync::Arc;
+use std::{net::SocketAddr, sync::Arc};
 
 use futures_util::future::{BoxFuture, FutureExt as _};
 use gig_policy::SandboxId;
@@ -25,6 +25,8 @@ pub(crate) struct FakeControl {
     pub(crate) put: Mutex<Vec<(String, String)>>,
     /// What ended, and has left lines behind.
     pub(crate) printed: Mutex<Vec<SandboxId>>,
+    /// Where other nodes listen, as it was told last.
+    pub(crate) closed: Mutex<Vec<SocketAddr>>,
     /// Octets that each line has beside its words.
     pub(crate) longest: Mutex<usize>,
     /// One for each start that may ask under which policy.
@@ -41,6 +43,7 @@ impl FakeControl {
             running: Arc::default(),
             put: Mutex::default(),
             printed: Mutex::default(),
+            closed: Mutex::default(),
             longest: Mutex::default(),
             prepared: Semaphore::new(1000),
             decided: Semaphore::new(0),
@@ -245,6 +248,10 @@ impl Control for FakeControl {
 
     fn lose(&self, id: SandboxId) {
         self.running.lock().retain(|sandbox| sandbox.id != id);
+    }
+
+    fn close_to_sandboxes(&self, places: Vec<SocketAddr>) {
+        *self.closed.lock() = places;
     }
 
     fn log(&self, _: SandboxId) -> Option<SandboxLog> {

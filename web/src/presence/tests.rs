@@ -59,6 +59,31 @@ fn what_begins_ends_and_gets_another_policy_is_told_at_the_next_look() {
 }
 
 #[test]
+fn where_other_nodes_listen_is_closed_to_sandboxes_as_long_as_they_live() {
+    let lab = Lab::with(&["docs"]);
+    let mut teller = teller(&lab);
+    let other = NodeRun {
+        name: "there".to_owned(),
+        run: "1".to_owned(),
+        listens: vec![
+            "10.0.0.2:8080".parse().unwrap(),
+            "[fd12::2]:8080".parse().unwrap(),
+        ],
+    };
+    lab.store.begin_node(&other, "1.0").unwrap();
+    teller.round();
+    assert_eq!(*lab.control.closed.lock(), other.listens);
+    // Its own it knows, and does not take for another's.
+    teller.node.listens = vec!["10.0.0.1:8080".parse().unwrap()];
+    teller.begin_anew();
+    beats(&mut teller);
+    assert_eq!(*lab.control.closed.lock(), other.listens);
+    lab.store.take_for_dead("there");
+    beats(&mut teller);
+    assert!(lab.control.closed.lock().is_empty());
+}
+
+#[test]
 fn a_node_that_was_taken_for_dead_ends_what_was_told_as_lost_and_nothing_else() {
     let lab = Lab::with(&["docs"]);
     let mut teller = teller(&lab);

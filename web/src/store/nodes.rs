@@ -5,7 +5,7 @@
 //! notices first, and a node that was only cut off learns with its next word that it was taken for dead. Nobody is
 //! judged by a node that did not see the database itself for so long: after an outage all have been silent.
 
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +22,8 @@ pub struct NodeRun {
     pub name: String,
     /// Of this start alone.
     pub run: String,
+    /// Where other machines reach its console and API: closed to their sandboxes.
+    pub listens: Vec<SocketAddr>,
 }
 
 /// A node, as the database knows it.
@@ -37,6 +39,8 @@ pub struct NodeRow {
     pub gone: bool,
     /// How many sandboxes run there.
     pub sandboxes: u64,
+    /// Where other machines reach it.
+    pub listens: Vec<SocketAddr>,
 }
 
 /// A sandbox that runs on some node.
@@ -120,11 +124,13 @@ pub(super) fn begin(
     node: &NodeRun,
     version: &str,
 ) -> Result<(), DatabaseError> {
-    let sql = "INSERT INTO nodes (name, run, version, seen, steady, gone)
-               SELECT ?1, ?2, ?3, now, now, NULL FROM clock WHERE true
+    let sql = "INSERT INTO nodes (name, run, version, seen, steady, gone, listens)
+               SELECT ?1, ?2, ?3, now, now, NULL, ?4 FROM clock WHERE true
                ON CONFLICT (name) DO UPDATE SET run = excluded.run, version = excluded.version,
-                   seen = excluded.seen, steady = excluded.steady, gone = NULL";
-    db.execute(sql, (&node.name, &node.run, version))?;
+                   seen = excluded.seen, steady = excluded.steady, gone = NULL, listens = excluded.listens";
+    let listens = serde_json::to_string(&node.listens);
+    let listens = listens.map_err(|error| DatabaseError::Failed(error.into()))?;
+    db.execute(sql, (&node.name, &node.run, version, listens))?;
     let sql = "DELETE FROM nodes WHERE gone < (SELECT now FROM clock) - ?1";
     db.execute(
         sql,
@@ -184,7 +190,7 @@ pub(super) fn end(db: &Transaction<'_>, node: &NodeRun) -> Result<(), DatabaseEr
 /// All of them, by name.
 pub(super) fn all(db: &Transaction<'_>) -> Result<Vec<NodeRow>, DatabaseError> {
     let sql = "SELECT name, version, (SELECT now FROM clock) - seen, gone IS NOT NULL,
-                   (SELECT count(*) FROM running r WHERE r.node = n.name AND r.run = n.run)
+                   (SELECT count(*) FROM running r WHERE r.node = n.name AND r.run = n.run), listens
                FROM nodes n ORDER BY name";
     db.query_all(sql, (), |row| {
         Ok(NodeRow {
@@ -193,8 +199,14 @@ pub(super) fn all(db: &Transaction<'_>) -> Result<Vec<NodeRow>, DatabaseError> {
             silent: silence(row.get(2)?),
             gone: row.get(3)?,
             sandboxes: row.get(4)?,
+            listens: listeners(&row.get::<String>(5)?),
         })
     })
+}
+
+/// What a later gig may write otherwise is nowhere.
+fn listeners(text: &str) -> Vec<SocketAddr> {
+    serde_json::from_str(text).unwrap_or_default()
 }
 
 /// What runs on nodes that are there, newest first.

@@ -1,6 +1,6 @@
 //! The fleet as the appliance asks it.
 
-use std::sync::Arc;
+use std::{net::SocketAddr, sync::Arc};
 
 use futures_util::future::{BoxFuture, FutureExt as _};
 use gig_policy::SandboxId;
@@ -131,6 +131,12 @@ impl Control for FleetHandle {
     fn lose(&self, id: SandboxId) {
         if let Ok(member) = self.0.running(id) {
             member.ask_to_end(EndCause::Lost);
+        }
+    }
+
+    fn close_to_sandboxes(&self, places: Vec<SocketAddr>) {
+        if let Ok(machine) = &self.0.machine {
+            machine.elsewhere.set(places);
         }
     }
 

@@ -54,7 +54,7 @@ fn outbound(private: &[&str], roots: Roots, listeners: &[SocketAddr]) -> Network
         upstream_proxy: None,
         never_open: NeverOpen {
             listeners: listeners.to_vec(),
-            hosts: Vec::new(),
+            ..NeverOpen::default()
         },
         deadlines: Deadlines::DEFAULT,
     };

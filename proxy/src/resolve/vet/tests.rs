@@ -8,7 +8,7 @@ fn vetter(listeners: &[&str]) -> Vetter {
     let listeners = listeners.iter().map(|l| l.parse().unwrap()).collect();
     Vetter::new(NeverOpen {
         listeners,
-        hosts: Vec::new(),
+        ..NeverOpen::default()
     })
 }
 
@@ -26,6 +26,27 @@ fn named(named: &[IpNet]) -> Open<'_> {
         named,
         private_use: false,
     }
+}
+
+#[test]
+fn where_another_node_listens_is_closed_whatever_a_policy_names() {
+    let elsewhere = Elsewhere::default();
+    let vetter = Vetter::new(NeverOpen {
+        elsewhere: elsewhere.clone(),
+        ..NeverOpen::default()
+    });
+    let node = "10.0.0.2:8080";
+    let all = ["10.0.0.0/8"];
+    assert!(vet(&vetter, &[node], &all).is_ok());
+    elsewhere.set(vec![node.parse().unwrap()]);
+    let closed = Err(DenyReason::NeverOpenable);
+    for address in [node, "[::ffff:10.0.0.2]:8080"] {
+        assert_eq!(vet(&vetter, &[address], &all), closed, "{address}");
+    }
+    assert_eq!(vet(&vetter, &[PUBLIC, node], &all), closed);
+    assert!(vet(&vetter, &["10.0.0.2:443"], &all).is_ok());
+    elsewhere.set(Vec::new());
+    assert!(vet(&vetter, &[node], &all).is_ok());
 }
 
 const PUBLIC: &str = "93.184.215.14:443";

@@ -42,6 +42,7 @@ fn dialer(overrides: &[String], proxy: Option<UpstreamProxy>, never: &[SocketAdd
         never_open: NeverOpen {
             listeners: never.to_vec(),
             hosts: vec![(Host::parse("gig.example").unwrap(), Port::new(443).unwrap())],
+            ..NeverOpen::default()
         },
         deadlines: Deadlines::DEFAULT,
     })

@@ -21,6 +21,7 @@ fn run(name: &str, run: &str) -> NodeRun {
     NodeRun {
         name: name.to_owned(),
         run: run.to_owned(),
+        listens: vec!["10.0.0.2:8080".parse().unwrap()],
     }
 }
 
@@ -104,6 +105,7 @@ fn what_runs_is_listed_while_its_node_lives(store: &impl Tables) {
     store.beat(&one, &news).unwrap();
     assert_eq!(store.running().unwrap(), [row("one", "s2"), newer]);
     let nodes = store.nodes().unwrap();
+    assert!(nodes.iter().all(|node| node.listens == one.listens));
     let told: Vec<_> = nodes
         .iter()
         .map(|node| (node.name.as_str(), node.sandboxes, node.gone))
