@@ -280,6 +280,43 @@ fn an_entrusted_secret_is_shown_with_a_warning() {
     assert!(set.output.contains("WARNING"), "{set:?}");
     let listed = vault.gig(&["secret", "ls"], "");
     assert!(listed.output.contains("WARNING: entrusted"), "{listed:?}");
+    // And where it would be placed, it is not: the program has it, or gig run does not start.
+    for (grant, status, words) in [
+        (
+            "T",
+            1,
+            "NOT PLACED: it is marked entrusted, and no rule entrusts it",
+        ),
+        (
+            "{name: T, entrusted: true}",
+            0,
+            "the program is handed the value",
+        ),
+    ] {
+        let text = [
+            "version: 1\negress:\n- {host: a.example, secrets: [",
+            grant,
+            "]}\n",
+        ]
+        .concat();
+        let policy = vault.file("policy.yaml", &text);
+        let words_of = [
+            "secret",
+            "test",
+            "T",
+            "--policy",
+            &policy,
+            "--url",
+            "https://a.example/",
+        ];
+        let tested = vault.gig(&words_of, "");
+        assert_eq!(tested.status, status, "{tested:?}");
+        assert!(tested.output.contains(words), "{tested:?}");
+        assert!(
+            !tested.output.contains("sentinel ") && !tested.output.contains(VALUE),
+            "{tested:?}"
+        );
+    }
 }
 
 #[test]

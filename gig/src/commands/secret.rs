@@ -117,7 +117,7 @@ fn rotate_master(args: &SecretRotateArgs) -> anyhow::Result<ExitStatus> {
     changes.announce("change the master key")?;
     let changed = vault.rotate_master(new, grace).finish();
     changes.close(changed.context(
-        "the change of the master key is not finished; run the same command again to go on",
+        "the master key is not changed; if the change had begun, the same command goes on with it",
     ))?;
     let key = vault.master_key_id()?;
     let mut text = format!("the vault is sealed with master key {key}");

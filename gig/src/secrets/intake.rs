@@ -105,7 +105,10 @@ fn typed(prompt: &str) -> anyhow::Result<SecretBytes> {
         .read(true)
         .write(true)
         .open("/dev/tty")
-        .context("there is no terminal to ask at: give a file (see --help)")?;
+        .with_context(|| {
+            let asked = prompt.trim_end_matches([':', ' ']);
+            format!("there is no terminal to ask at for the {asked}: give it by a file (--passphrase-file, or --file for a value)")
+        })?;
     let before = tcgetattr(&terminal).context("cannot ask at the terminal")?;
     let _unseen = Unseen::begin(&terminal, before)?;
     (&terminal).write_all(prompt.as_bytes())?;

@@ -5,6 +5,7 @@
 
 use anyhow::{Context, bail};
 use gig_policy::{Explanation, GrantConsidered, Policy, Reach, SecretName, SecretPlace};
+use gig_vault::Treatment;
 use serde_json::json;
 
 mod kept;
@@ -81,8 +82,10 @@ impl Report {
         let grants = policy
             .explain_secret(&name, &args.method, &url)
             .with_context(asked)?;
+        let is_handed = kept.secret.entrusted && policy.entrusts(&name);
         let mut report = Self {
-            lack: lack(&name, &kept, &explanation, &grants),
+            lack: lack(&name, &kept, &explanation, &grants)
+                .or_else(|| unentrusted(&kept, is_handed)),
             sentinel: stage.sentinel(),
             name,
             kept,
@@ -91,7 +94,9 @@ impl Report {
             places: Vec::new(),
             treatment: None,
         };
-        if report.lack.is_none() {
+        if report.lack.is_none() && is_handed {
+            (report.sentinel, report.treatment) = (None, Some(HANDED_IN.to_owned()));
+        } else if report.lack.is_none() {
             let shown = stage.act(policy, &report.explanation)?;
             report.lack = shown.lack;
             report.places = shown.places;
@@ -106,7 +111,8 @@ impl Report {
         let mut grants = self.grants.iter().filter(|grant| grant.matches);
         let anywhere = grants.any(|grant| grant.anywhere);
         let placed = self.places.iter().find(|place| place.placed)?;
-        (anywhere && self.treatment.is_none()).then(|| {
+        let is_replaced = matches!(self.kept.secret.treatment, Treatment::Replace);
+        (anywhere && is_replaced && self.treatment.is_none()).then(|| {
             // Of a request that was written out the place has no name.
             let place = match placed.place.parse::<SecretPlace>() {
                 Ok(place) => format!("\"{place}\""),
@@ -205,6 +211,17 @@ impl Report {
         lines.join("\n")
     }
 }
+
+/// What `gig run` refuses to start with.
+fn unentrusted(kept: &Kept, is_handed: bool) -> Option<String> {
+    (kept.secret.entrusted && !is_handed).then(|| {
+        "it is marked entrusted, and no rule entrusts it: gig run does not start with it".to_owned()
+    })
+}
+
+/// Of a secret that has no sentinel.
+const HANDED_IN: &str = "the program is handed the value and sends it itself; to hosts whose rules do not entrust it, it is \
+                         stopped where it is seen";
 
 /// Why the secret goes into no part of the request, as far as policy and vault say.
 fn lack(
