@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 
 use super::{
     Answer, Form, Frame, PageProblem, Path, in_query,
-    records::{RecordRow, rows},
+    records::{RecordRow, rows_of_all},
     shown_as, to,
 };
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
         audit::{AuditAsked, find},
         secrets::{SecretView, change, days, described, hours, view, views},
     },
-    api_error::Problem,
+    api_error::{AnswerStatus, Problem},
     app::App,
     auth::Caller,
     role::Permission,
@@ -181,7 +181,9 @@ fn number(what: &str, text: &str) -> Result<Option<u16>, Problem> {
 }
 
 async fn all(app: &App, caller: &Caller, problem: Option<Problem>) -> Answer {
-    let status = problem.as_ref().map_or(StatusCode::OK, Problem::status);
+    let status = problem
+        .as_ref()
+        .map_or(AnswerStatus::OK, Problem::answer_status);
     let page = SecretsPage {
         frame: Frame::new(caller, "/secrets"),
         problem: problem.map(|problem| problem.detail).unwrap_or_default(),
@@ -204,11 +206,13 @@ async fn page(
                 limit: Some(USES),
                 ..AuditAsked::default()
             };
-            rows(caller, &find(app, caller, &asked).await?.records)
+            rows_of_all(app, caller, &find(app, caller, &asked).await?.records).await?
         }
         false => Vec::new(),
     };
-    let status = problem.as_ref().map_or(StatusCode::OK, Problem::status);
+    let status = problem
+        .as_ref()
+        .map_or(AnswerStatus::OK, Problem::answer_status);
     let page = SecretPage {
         frame: Frame::new(caller, "/secrets"),
         problem: problem.map(|problem| problem.detail).unwrap_or_default(),

@@ -309,13 +309,18 @@ async fn a_webhook_answers_for_an_hour_and_for_ever_where_it_and_its_user_may() 
     };
     told();
     let say = |answer: &str, width: &str, user: &str| {
-        let body =
-            json!({"record": appliance.record, "answer": answer, "width": width, "user": user});
+        let mut body = json!({"record": appliance.record, "answer": answer, "user": user});
+        if !width.is_empty() {
+            body["width"] = json!(width);
+        }
         answered(&appliance, body)
     };
     for (answer, width, status) in [
-        ("once", "path", 409),
-        ("deny", "path", 409),
+        ("once", "", 409),
+        ("deny", "", 409),
+        // They write no rule: how wide one would be is not taken for nothing.
+        ("once", "path", 400),
+        ("deny", "host", 400),
         ("ever", "path", 403),
         ("hour", "host", 403),
     ] {
