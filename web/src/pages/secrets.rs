@@ -21,7 +21,7 @@ use crate::{
     app::App,
     auth::Caller,
     role::Permission,
-    secrets::SecretDoing,
+    secrets::{SecretDoing, in_clear_text},
 };
 
 #[derive(Template)]
@@ -38,6 +38,8 @@ struct SecretPage {
     frame: Frame,
     problem: String,
     one: SecretView,
+    /// Whom gig asks for it in clear text, in sentences.
+    open: Vec<String>,
     /// Requests that carried it, and alarms about it.
     denials: Vec<RecordRow>,
     query: String,
@@ -214,6 +216,7 @@ async fn page(
         .as_ref()
         .map_or(AnswerStatus::OK, Problem::answer_status);
     let page = SecretPage {
+        open: in_clear_text(&one.services),
         frame: Frame::new(caller, "/secrets"),
         problem: problem.map(|problem| problem.detail).unwrap_or_default(),
         query: format!("secret={}", in_query(name)),

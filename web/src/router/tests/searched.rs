@@ -274,3 +274,31 @@ async fn a_start_that_failed_leads_to_no_sandbox_and_a_sandbox_to_no_server_that
     assert!(page.contains("registered no longer"), "{page}");
     assert!(!leads(&page, "/servers/docs"), "{page}");
 }
+
+#[tokio::test]
+async fn what_is_wrong_with_a_search_is_told_beside_its_form() {
+    let appliance = Furnished::new().await;
+    let cookies = signed_in(&appliance);
+    for query in ["verdict=maybe", "hosst=a", "host=a&host=b"] {
+        for page in ["/audit", "/live"] {
+            let what = format!("GET {page}?{query}");
+            let shown = appliance.page(&what, &cookies[4]).await;
+            assert_eq!(shown.status, 400, "{what}: {shown:?}");
+            let has_form = shown.body.contains("<form class=\"card\" method=\"get\"");
+            assert_eq!(
+                has_form,
+                page == "/audit" || query == "verdict=maybe",
+                "{what}"
+            );
+        }
+    }
+    // What would be put in force for all, if a word that is none were passed over.
+    for what in [
+        "GET /policies/p/assign?team=x",
+        "GET /policies/p/unassign?team=x",
+        "GET /policies/p/floor?act=set&team=x",
+    ] {
+        let shown = appliance.page(what, &cookies[4]).await;
+        assert_eq!(shown.status, 400, "{what}: {shown:?}");
+    }
+}
