@@ -1,8 +1,13 @@
 //! `gig audit export`: what other programs read, and that nothing is lost on the way to them.
 
 use std::{
-    fs, io::Read as _, net::TcpListener, os::unix::fs::PermissionsExt as _, path::PathBuf,
-    process::Command, time::Duration,
+    fs,
+    io::{BufRead as _, BufReader, Read as _},
+    net::TcpListener,
+    os::unix::fs::PermissionsExt as _,
+    path::PathBuf,
+    process::{Command, Stdio},
+    time::Duration,
 };
 
 use gig_audit::{Entry, Event, Recorder, RecorderSettings, SqliteStore, VerdictWord};
@@ -106,6 +111,30 @@ fn export(database: &str, format: &str) -> String {
     let odd = |c: char| !matches!(c, ' '..='~' | '\n' | '\r');
     assert!(!answer.output.contains(odd), "{format}");
     answer.output
+}
+
+#[test]
+fn an_export_whose_reader_has_enough_ends_quietly() {
+    let place = Place::new();
+    // More than a pipe holds, so that there is something left to write when nobody reads.
+    let database = place.database(2000);
+    let mut child = Command::new(crate::place::gig())
+        .args(["audit", "export", &database])
+        .env("GIG_DATA_DIR", place.name("data"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("start gig");
+    let mut first = String::new();
+    let mut reader = BufReader::new(child.stdout.take().expect("its output"));
+    reader.read_line(&mut first).expect("a line");
+    assert!(first.contains(SANDBOX), "{first}");
+    // As `head -1` does.
+    drop(reader);
+    let ended = child.wait_with_output().expect("its end");
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!((ended.status.code(), &*said), (Some(0), ""));
 }
 
 #[test]

@@ -44,7 +44,7 @@ use serde::Serialize;
 
 pub(crate) use self::{
     paging::{Items, Order, Paging, Whole, counted, within},
-    reading::{Asked, Body, Path},
+    reading::{Asked, Body, OptionalBody, Path},
 };
 
 /// 201: what was made, and where it is (RFC 9110 §15.3.2).

@@ -46,6 +46,31 @@ pub(crate) struct Problem {
     elsewhere: bool,
 }
 
+/// The status of an answer, and after how many seconds what it refuses may be tried again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct AnswerStatus {
+    status: StatusCode,
+    retry_after: Option<u64>,
+}
+
+impl AnswerStatus {
+    /// Nothing is refused.
+    pub(crate) const OK: Self = Self {
+        status: StatusCode::OK,
+        retry_after: None,
+    };
+
+    /// Gives an answer both.
+    pub(crate) fn of(self, answer: impl IntoResponse) -> Response {
+        let mut answer = (self.status, answer).into_response();
+        if let Some(seconds) = self.retry_after {
+            let headers = answer.headers_mut();
+            headers.insert(header::RETRY_AFTER, seconds.into());
+        }
+        answer
+    }
+}
+
 /// Of an answer: what was asked came from another site.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FromElsewhere;
@@ -204,9 +229,12 @@ impl Problem {
         self
     }
 
-    /// The seconds to wait before the next try, where there is a use in one.
-    pub(crate) const fn retried(&self) -> Option<u64> {
-        self.retry_after
+    /// What it answers with, on a page as elsewhere.
+    pub(crate) fn answer_status(&self) -> AnswerStatus {
+        AnswerStatus {
+            status: self.status(),
+            retry_after: self.retry_after,
+        }
     }
 
     pub(crate) fn document(problems: Vec<gig_policy::Problem>) -> Self {
@@ -317,8 +345,8 @@ impl From<ParseNameError> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let (status, retry_after, elsewhere) = (self.status(), self.retry_after, self.elsewhere);
-        let mut response = (status, Json(self)).into_response();
+        let (status, elsewhere) = (self.status(), self.elsewhere);
+        let mut response = self.answer_status().of(Json(self));
         let headers = response.headers_mut();
         let problem = HeaderValue::from_static("application/problem+json");
         headers.insert(header::CONTENT_TYPE, problem);
@@ -329,9 +357,6 @@ impl IntoResponse for Problem {
         if status == StatusCode::UPGRADE_REQUIRED {
             // The one thing to upgrade to (RFC 9110 §15.5.22).
             headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
-        }
-        if let Some(seconds) = retry_after {
-            headers.insert(header::RETRY_AFTER, seconds.into());
         }
         if elsewhere {
             response.extensions_mut().insert(FromElsewhere);

@@ -322,7 +322,7 @@ impl App {
             work(sealer.as_ref())
         });
         let done = done.await.map_err(Problem::internal)?;
-        if let Err(error) = &done {
+        if let Err(error @ SealError::Unusable(_)) = &done {
             tracing::warn!(%error, "what the vault seals for gig itself cannot be used");
         }
         Ok(done)

@@ -51,7 +51,7 @@ impl Over {
     /// In words, for the record.
     pub(crate) fn words(&self) -> String {
         match self {
-            Self::Ended(ended) => format!("{}, status {}", ended.cause.words(), ended.status),
+            Self::Ended(ended) => format!("{}, status {}", ended.words(), ended.status),
             Self::Gone => "the client went away".to_owned(),
             Self::NotUnderstood => "the client sent what is not understood".to_owned(),
             Self::TooLong => "the client sent a message that is too long".to_owned(),
@@ -64,6 +64,7 @@ impl Over {
     fn code(&self) -> u16 {
         match self {
             Self::Ended(ended) => match ended.cause {
+                EndCause::Program if ended.starved => protocol::STARVED,
                 EndCause::Program => protocol::ENDED,
                 EndCause::Stopped => protocol::STOPPED,
                 EndCause::Shutdown => protocol::SHUTDOWN,

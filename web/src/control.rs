@@ -142,6 +142,21 @@ pub struct Ended {
     pub status: u8,
     /// What brought it about.
     pub cause: EndCause,
+    /// It wanted more memory than its server allows, and was killed for that.
+    pub starved: bool,
+}
+
+impl Ended {
+    /// In words, for record and people. They fit into a WebSocket's close, which holds 123 octets.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self.cause {
+            EndCause::Program if self.starved => {
+                "its program wanted more memory than its server allows (memory), and was killed"
+            }
+            cause => cause.words(),
+        }
+    }
 }
 
 /// What brought a sandbox's end about.

@@ -44,10 +44,16 @@ pub trait Sealer: Send + Sync + 'static {
     fn key(&self, purpose: &str) -> Result<Zeroizing<Vec<u8>>, SealError>;
 }
 
-/// A factor can be neither sealed nor opened.
+/// Something can be neither sealed nor opened.
 #[derive(Debug, Error)]
-#[error("{0}")]
-pub struct SealError(pub String);
+pub enum SealError {
+    /// What is to be opened was sealed otherwise or never: there is no key yet, or it is another one, or another context.
+    #[error("{0}")]
+    Otherwise(String),
+    /// The vault cannot be used.
+    #[error("{0}")]
+    Unusable(String),
+}
 
 /// Somebody's factor, open: codes can be compared with it.
 pub(crate) struct OpenFactor {
@@ -90,6 +96,9 @@ impl App {
         let opened = self
             .with_sealer(move |sealer| sealer.open(&sealed, &["kept", &folded, &at]))
             .await?;
+        if let Err(error @ SealError::Otherwise(_)) = &opened {
+            tracing::warn!(%error, user = name, "a second factor that is kept cannot be opened");
+        }
         let seed = opened.ok().and_then(|octets| Seed::of(&octets));
         match seed {
             Some(seed) => Ok(Some(OpenFactor { seed, since })),
@@ -145,7 +154,11 @@ impl App {
         let opened = self
             .with_sealer(move |sealer| sealer.open(&sealed, &["draft", &folded, &session]))
             .await?;
-        let octets = opened.map_err(|_| stale())?;
+        // A browser brings what it likes: that is no trouble of the vault's, and not told to the log.
+        let octets = opened.map_err(|error| match error {
+            SealError::Otherwise(_) => stale(),
+            SealError::Unusable(_) => Problem::unavailable(UNSEALED),
+        })?;
         let (until, seed) = octets.split_first_chunk::<8>().ok_or_else(stale)?;
         if i64::from_be_bytes(*until) <= self.now().as_second() {
             return Err(stale());

@@ -329,8 +329,12 @@ impl Narrowing {
         };
         let scoped = in_scope || (self.scopes.is_empty() && !named);
         let of_servers = self.servers.is_empty() || permission.is_of_servers();
-        // It manages nobody.
-        let beyond = self.is_any() && permission == Permission::ManageUsers;
+        // It manages nobody, nor how many it takes to change something.
+        let all = matches!(
+            permission,
+            Permission::ManageUsers | Permission::RuleChanges
+        );
+        let beyond = self.is_any() && all;
         scoped && of_servers && !beyond
     }
 

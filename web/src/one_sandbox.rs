@@ -4,7 +4,10 @@
 //! another node has it, is told by its start and its end in the record; so a link to a sandbox stays good for
 //! as long as its records are kept. Nothing here stops one or reads what it printed.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use gig_policy::SandboxId;
 use parking_lot::Mutex;
@@ -130,6 +133,26 @@ pub(crate) async fn elsewhere(app: &App) -> Result<Vec<SandboxView>, Problem> {
     let running = app.ask(|store| store.running()).await?;
     let others = running.into_iter().filter(|row| row.node != app.node);
     Ok(others.map(SandboxView::from).collect())
+}
+
+/// Those of them that there are or were, as machine or record tell: of the others somebody asked, and none began.
+///
+/// # Errors
+/// When store or record do not tell.
+pub(crate) async fn begun(
+    app: &Arc<App>,
+    ids: BTreeSet<String>,
+) -> Result<BTreeSet<String>, Problem> {
+    if ids.is_empty() {
+        return Ok(ids);
+    }
+    let here = app.control.sandboxes().into_iter();
+    let here = here.map(|one| one.id.to_string());
+    let there = elsewhere(app).await?.into_iter().map(|one| one.id);
+    let mut known: BTreeSet<String> = here.chain(there).collect();
+    known.extend(recorded::begun(app, &ids).await?);
+    known.retain(|id| ids.contains(id));
+    Ok(known)
 }
 
 /// The sandbox, if another node runs it.

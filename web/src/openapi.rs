@@ -15,9 +15,11 @@ use utoipa::{
     },
 };
 
+mod bodies;
 mod once;
 mod problems;
 
+use bodies::Bodies;
 use once::Keys;
 use problems::Problems;
 
@@ -55,7 +57,7 @@ use crate::api::{
     ),
     security(("token" = []), ("session" = [])),
     components(schemas(proposals::Wanted)),
-    modifiers(&Schemes, &Keys, &Problems)
+    modifiers(&Schemes, &Keys, &Problems, &Bodies)
 )]
 struct Document;
 
@@ -103,6 +105,8 @@ pub(crate) async fn show() -> Response {
 
 #[cfg(test)]
 mod tests {
+    use utoipa::openapi::RefOr;
+
     use super::*;
 
     #[test]
@@ -119,6 +123,29 @@ mod tests {
         for path in routed {
             assert!(paths.contains_key(path), "{path} is not in the document");
         }
+    }
+
+    #[test]
+    fn a_body_may_be_left_out_where_every_field_may_be() {
+        let document = Document::openapi();
+        let required = |path: &str| {
+            let post = document.paths.paths[path].post.as_ref().unwrap();
+            let Some(RefOr::T(body)) = &post.request_body else {
+                panic!("{path} takes none");
+            };
+            matches!(body.required, Some(Required::True))
+        };
+        for path in [
+            "/api/v1/proposals/{id}/approve",
+            "/api/v1/proposals/{id}/reject",
+            "/api/v1/proposals/{id}/withdraw",
+            "/api/v1/held/{id}/allow",
+            "/api/v1/policies/{name}/suggest",
+            "/api/v1/assignments/simulate",
+        ] {
+            assert!(!required(path), "{path}");
+        }
+        assert!(required("/api/v1/audit/{id}/allow"));
     }
 
     #[test]

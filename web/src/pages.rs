@@ -33,13 +33,13 @@ use std::{borrow::Cow, sync::Arc};
 
 use askama::Template;
 use axum::{
-    http::{StatusCode, header},
+    http::header,
     response::{Html, IntoResponse, Redirect, Response},
 };
 
 pub(crate) use self::reading::{Form, InAddress, Path};
 use crate::{
-    api_error::Problem,
+    api_error::{AnswerStatus, Problem},
     auth::Caller,
     role::{Permission, Role},
     visible::visible,
@@ -174,13 +174,7 @@ pub(crate) fn problem(problem: &Problem) -> Response {
         title: problem.title(),
         detail: &problem.detail,
     };
-    let mut answer = (problem.status(), shown(&page)).into_response();
-    if let Some(seconds) = problem.retried() {
-        answer
-            .headers_mut()
-            .insert(header::RETRY_AFTER, seconds.into());
-    }
-    answer
+    problem.answer_status().of(shown(&page))
 }
 
 /// A page as it is sent.
@@ -191,9 +185,9 @@ fn shown(page: &impl Template) -> Response {
     }
 }
 
-/// The same with another status than 200.
-fn shown_as(status: StatusCode, page: &impl Template) -> Response {
-    (status, shown(page)).into_response()
+/// The same as an answer that may refuse something: with its status, and when to try again.
+fn shown_as(status: AnswerStatus, page: &impl Template) -> Response {
+    status.of(shown(page))
 }
 
 /// After a form.

@@ -12,6 +12,8 @@ use thiserror::Error;
 use tokio::sync::Semaphore;
 use zeroize::Zeroizing;
 
+mod guess;
+
 /// Hashes and checks, a few at a time: each takes 19 MiB.
 #[derive(Debug, Clone)]
 pub struct Hasher {
@@ -29,9 +31,22 @@ pub enum PasswordRefused {
     /// Longer than anybody types.
     #[error("a password has at most {LONGEST} octets")]
     Long,
-    /// It is the name.
-    #[error("a password is not the name it belongs to")]
+    /// It is the name, or the name and little else.
+    #[error(
+        "a password is not the name it belongs to, however that is written or what few characters are beside it; a few \
+         words in a row serve well"
+    )]
     Name,
+    /// The same one or two or three characters again and again, or characters in a row as the keyboard has them.
+    #[error(
+        "that password is the same few characters again and again, or a row of neighbours; a few words in a row serve well"
+    )]
+    Pattern,
+    /// Among those that are tried first.
+    #[error(
+        "that password is among those that are tried first, wherever; a few words in a row that are your own serve well"
+    )]
+    Common,
     /// No memory, no random numbers.
     #[error("the password cannot be hashed now")]
     Hash,
@@ -60,9 +75,7 @@ impl Hasher {
         if password.len() > LONGEST {
             return Err(PasswordRefused::Long);
         }
-        if password.eq_ignore_ascii_case(name) {
-            return Err(PasswordRefused::Name);
-        }
+        guess::refuse(name, password)?;
         hash(password)
     }
 
@@ -210,6 +223,10 @@ mod tests {
         assert_eq!(
             Hasher::hash("administrator", "Administrator"),
             Err(PasswordRefused::Name)
+        );
+        assert_eq!(
+            Hasher::hash("a", "aaaaaaaaaaaa"),
+            Err(PasswordRefused::Pattern)
         );
         let long = "x".repeat(LONGEST + 1);
         assert_eq!(Hasher::hash("a", &long), Err(PasswordRefused::Long));

@@ -57,6 +57,8 @@ pub enum Permission {
     ManageUsers,
     /// Give secrets values, rotate and remove them. Nobody reads one.
     ManageSecrets,
+    /// Say whether policies are changed by two people, and whether everybody needs a second factor.
+    RuleChanges,
     /// Say where people are told what waits, and who answers from there.
     ManageWebhooks,
     /// Try what this machine gives gig, and see where it keeps things.
@@ -97,6 +99,7 @@ impl Permission {
             Self::RegisterNamespaces => "register network namespaces",
             Self::ManageServers => "register servers",
             Self::ManageUsers => "manage users, tokens and others' sessions",
+            Self::RuleChanges => "turn the two-person rule, or that for second factors, on or off",
             Self::ManageSecrets => "give secrets values, rotate and remove them",
             Self::ManageWebhooks => "say where people are told what waits",
             Self::Examine => "examine this machine",
@@ -120,7 +123,7 @@ impl Role {
         use Permission::{
             ActForProfiles, AnswerHeld, Approve, AssignPolicies, EditPolicies, Examine, Look,
             ManageSecrets, ManageServers, ManageTeams, ManageUsers, ManageWebhooks,
-            OverseeProfiles, ReadAudit, RegisterNamespaces, RunSandboxes, SetFloors,
+            OverseeProfiles, ReadAudit, RegisterNamespaces, RuleChanges, RunSandboxes, SetFloors,
         };
         match permission {
             Look => true,
@@ -135,7 +138,7 @@ impl Role {
             }
             Approve => matches!(self, Self::Approver | Self::Admin),
             ManageServers | ManageTeams | ManageUsers | ManageSecrets | ManageWebhooks
-            | Examine | SetFloors | RegisterNamespaces => {
+            | Examine | SetFloors | RuleChanges | RegisterNamespaces => {
                 matches!(self, Self::Admin)
             }
         }
@@ -211,6 +214,7 @@ mod tests {
         for role in Role::ALL {
             let admin = role == Role::Admin;
             assert_eq!(role.may(Permission::ManageUsers), admin, "{role}");
+            assert_eq!(role.may(Permission::RuleChanges), admin, "{role}");
             assert_eq!(role.may(Permission::ManageServers), admin, "{role}");
             assert_eq!(role.may(Permission::ManageTeams), admin, "{role}");
             assert_eq!(role.may(Permission::ManageSecrets), admin, "{role}");

@@ -32,8 +32,9 @@ pub trait Secrets: Send + Sync + 'static {
 pub struct SecretMade {
     /// The version that was made; 0 for none.
     pub version: u64,
-    /// What there is to say of a value, or a part of one, that is too short to be looked for or that ordinary text holds.
-    pub doubt: Option<String>,
+    /// What a person should know of it: a value, or a part of one, that is too short to be looked for or that ordinary text
+    /// holds; whom gig asks for it in clear text.
+    pub warnings: Vec<String>,
 }
 
 /// Records, in these words, what is about to be done; or says why it cannot.
@@ -72,6 +73,37 @@ impl SecretFacts {
         let versions = &self.versions;
         self.removed.is_none() && (versions.is_empty() || versions.iter().any(usable))
     }
+}
+
+/// Said of each of these services that gig sends credentials of its own where others can read them.
+#[must_use]
+pub fn in_clear_text(services: &[String]) -> Vec<String> {
+    let open = services.iter().filter(|one| is_read_on_its_way(one));
+    let told = open.map(|service| {
+        format!(
+            "gig asks {service} in clear text: whoever is on the way there reads what it sends; use https"
+        )
+    });
+    told.collect()
+}
+
+/// Whether this is a URL without TLS that leaves this machine.
+fn is_read_on_its_way(service: &str) -> bool {
+    let Some(rest) = service.strip_prefix("http://") else {
+        return false;
+    };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = match authority
+        .strip_prefix('[')
+        .and_then(|rest| rest.split_once(']'))
+    {
+        Some((host, _)) => host,
+        None => authority.split(':').next().unwrap_or_default(),
+    };
+    let address = host.parse::<std::net::IpAddr>();
+    let is_own = host.eq_ignore_ascii_case("localhost")
+        || address.is_ok_and(|address| address.is_loopback());
+    !is_own
 }
 
 /// One version of a secret.
@@ -171,4 +203,25 @@ pub enum SecretError {
     /// The vault cannot be used.
     #[error("the vault cannot be used: {0}")]
     Unavailable(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_leaves_this_machine_without_tls_is_read_on_its_way() {
+        for (service, read) in [
+            ("http://vault.example:8200", true),
+            ("http://10.0.0.7/token", true),
+            ("http://localhost.example/token", true),
+            ("HTTP://never.stored", false),
+            ("https://vault.example:8200", false),
+            ("http://127.0.0.1:8200/v1", false),
+            ("http://[::1]:8200/v1", false),
+            ("http://localhost/token", false),
+        ] {
+            assert_eq!(is_read_on_its_way(service), read, "{service}");
+        }
+    }
 }

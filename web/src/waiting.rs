@@ -72,7 +72,7 @@ pub(crate) struct Waiting {
     pub(crate) policy: String,
     /// Where the rule goes that lets it pass.
     pub(crate) remedy: Remedy,
-    /// Denials of it, of today and yesterday.
+    /// Denials of the host on this port, whatever was asked of it, that would be denied still; of today and yesterday.
     pub(crate) count: u64,
 }
 
@@ -236,23 +236,25 @@ fn gather(attempts: Vec<KeptAttempt>, remedies: &mut Remedies<'_>) -> Result<Vec
         let Some(remedy) = remedy.map_err(Problem::internal)? else {
             continue;
         };
-        let at = match places.entry((remedy.policy.clone(), host, port)) {
+        // What passes by now is none of those that wait, and not counted with them.
+        if !remedies.denies(&server, &row).map_err(Problem::internal)? {
+            continue;
+        }
+        match places.entry((remedy.policy.clone(), host, port)) {
             Entry::Occupied(known) => {
                 if let Some(known) = all.get_mut(*known.get()) {
                     known.count += attempt.count;
                 }
-                continue;
             }
-            Entry::Vacant(at) => at,
-        };
-        if remedies.denies(&server, &row).map_err(Problem::internal)? {
-            at.insert(all.len());
-            all.push(Wanted {
-                server,
-                count: attempt.count,
-                newest: attempt,
-                remedy,
-            });
+            Entry::Vacant(at) => {
+                at.insert(all.len());
+                all.push(Wanted {
+                    server,
+                    count: attempt.count,
+                    newest: attempt,
+                    remedy,
+                });
+            }
         }
     }
     Ok(all)

@@ -21,9 +21,9 @@ pub(crate) struct ApprovalsAllowArgs {
     /// For how long
     #[arg(long = "for", value_name = "TIME", default_value = "once")]
     pub(crate) lasting: LastingArg,
-    /// What a rule opens: this method and path, or all of the host
-    #[arg(long, default_value = "path")]
-    pub(crate) width: WidthArg,
+    /// What a rule opens: this method and path, unless said, or all of the host; with --for hour or ever alone
+    #[arg(long)]
+    pub(crate) width: Option<WidthArg>,
     /// Why; stands in the policy's history
     #[arg(long, default_value = "")]
     pub(crate) reason: String,

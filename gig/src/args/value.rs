@@ -278,6 +278,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_profile_that_is_none_is_told_what_one_has() {
+        assert_eq!(profile("zoe@example.com").as_deref(), Ok("zoe@example.com"));
+        for text in ["z\no", "", "-z"] {
+            let words = profile(text).unwrap_err();
+            assert!(words.contains("1 to 64 letters"), "{text:?}: {words}");
+        }
+    }
+
+    #[test]
     fn places_stand_between_name_and_host() {
         let arg = secret("T:header:Authorization,basic,query:a@b@one.test,two.test:8443").unwrap();
         assert_eq!(arg.name.as_str(), "T");

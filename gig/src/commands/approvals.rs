@@ -37,10 +37,10 @@ fn allow(args: &ApprovalsAllowArgs) -> anyhow::Result<()> {
         LastingArg::Hour => "hour",
         LastingArg::Ever => "ever",
     };
-    let width = match args.width {
+    let width = args.width.map(|width| match width {
         WidthArg::Path => "path",
         WidthArg::Host => "host",
-    };
+    });
     let body = json!({"for": lasting, "width": width, "reason": args.reason});
     let path = format!("/api/v1/held/{}/allow", segment(&args.id));
     let answer = ask(Method::POST, &path, Some(&body))?.json()?;

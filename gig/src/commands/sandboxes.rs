@@ -32,32 +32,37 @@ pub(crate) fn list(args: &PsArgs) -> anyhow::Result<ExitStatus> {
     if let Some(items) = document.get_mut("items").and_then(Value::as_array_mut) {
         items.retain(|one| args.all || is_in(one, "running") || is_in(one, "elsewhere"));
     }
-    let lines: Vec<String> = items(&document)
-        .map(|one| {
-            let state = match one.get("exit_status").and_then(Value::as_u64) {
-                Some(status) => format!("ended {status}"),
-                None => text(one, "state"),
-            };
-            format!(
-                "{}  {:<20} {:<10} {}  {} v{}  since {}",
-                text(one, "id"),
-                text(one, "server"),
-                state,
-                printable(&text(one, "profile")),
-                text(one, "policy"),
-                one.get("policy_version")
-                    .and_then(Value::as_u64)
-                    .unwrap_or_default(),
-                text(one, "started"),
-            )
-        })
-        .collect();
+    let lines: Vec<String> = items(&document).map(line).collect();
     let said = match lines.is_empty() {
         true => "no sandbox runs".to_owned(),
         false => lines.join("\n"),
     };
     output::print(args.output.json, &document, &said)?;
     Ok(ExitStatus::SUCCESS)
+}
+
+/// A sandbox as a line; of one that another node has or had, with that.
+fn line(one: &Value) -> String {
+    let state = match one.get("exit_status").and_then(Value::as_u64) {
+        Some(status) => format!("ended {status}"),
+        None => text(one, "state"),
+    };
+    let at = match is_in(one, "elsewhere") || is_in(one, "lost") {
+        true => format!("  at {}", printable(&text(one, "node"))),
+        false => String::new(),
+    };
+    format!(
+        "{}  {:<20} {:<10} {}  {} v{}  since {}{at}",
+        text(one, "id"),
+        text(one, "server"),
+        state,
+        printable(&text(one, "profile")),
+        text(one, "policy"),
+        one.get("policy_version")
+            .and_then(Value::as_u64)
+            .unwrap_or_default(),
+        text(one, "started"),
+    )
 }
 
 /// `gig stop SANDBOX`.
@@ -310,5 +315,13 @@ mod tests {
         assert_eq!(found("1", "ended").as_deref(), Some("1"));
         assert_eq!(found("mail", "running"), None);
         assert_eq!(named(&document, "docs", |_| true).as_deref(), Some("3"));
+    }
+
+    #[test]
+    fn a_sandbox_of_another_node_is_listed_with_that() {
+        let one = |state: &str| json!({"id": "3", "server": "docs", "state": state, "node": "b"});
+        assert!(line(&one("elsewhere")).ends_with("  at b"));
+        assert!(line(&one("lost")).ends_with("  at b"));
+        assert!(!line(&one("running")).contains("  at "));
     }
 }

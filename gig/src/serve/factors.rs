@@ -1,7 +1,7 @@
 //! Second factors of people, sealed with a key of gig's own that the vault keeps, and what else is computed with such
 //! keys: of this machine, or of its fleet.
 
-use gig_vault::{SecretBytes, Vault};
+use gig_vault::{SecretBytes, UseVaultError, Vault};
 use gig_web::{SealError, Sealer};
 use zeroize::Zeroizing;
 
@@ -22,11 +22,16 @@ impl Sealer for VaultSealer {
     fn open(&self, sealed: &[u8], context: &[&str]) -> Result<Zeroizing<Vec<u8>>, SealError> {
         // Opening makes no key: there would be another one than it was sealed with.
         if !vault::begun().map_err(failed)? {
-            return Err(SealError("the vault is empty".to_owned()));
+            return Err(SealError::Otherwise("the vault is empty".to_owned()));
         }
         let vault = vault::open().map_err(failed)?;
         let opened = opened(&vault, sealed, context);
-        opened.map_err(|error| failed(error.into()))
+        opened.map_err(|error| match error {
+            UseVaultError::Unknown { .. } | UseVaultError::Tampered { .. } => {
+                SealError::Otherwise(error.to_string())
+            }
+            error => failed(error.into()),
+        })
     }
 
     fn key(&self, purpose: &str) -> Result<Zeroizing<Vec<u8>>, SealError> {
@@ -41,13 +46,13 @@ fn opened(
     vault: &Vault,
     sealed: &[u8],
     context: &[&str],
-) -> Result<Zeroizing<Vec<u8>>, gig_vault::UseVaultError> {
+) -> Result<Zeroizing<Vec<u8>>, UseVaultError> {
     let plain = vault.open_own(PURPOSE, sealed, context)?;
     Ok(Zeroizing::new(plain.expose().to_vec()))
 }
 
 fn failed(error: anyhow::Error) -> SealError {
-    SealError(format!("{error:#}"))
+    SealError::Unusable(format!("{error:#}"))
 }
 
 /// What its key is for.

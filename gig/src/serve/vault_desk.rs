@@ -11,7 +11,7 @@ use gig_vault::{
 };
 use gig_web::secrets::{
     Announce, Described, SecretChange, SecretDoing, SecretError, SecretFacts, SecretMade,
-    SecretVersion, Secrets,
+    SecretVersion, Secrets, in_clear_text,
 };
 
 use crate::secrets::{self as vault, described};
@@ -85,7 +85,16 @@ impl Secrets for VaultDesk {
             }
             SecretDoing::Remove { .. } => None,
         };
-        Ok(SecretMade { version, doubt })
+        let listed = match change.doing {
+            SecretDoing::Add { .. } | SecretDoing::Rotate { .. } => vault.listed(&name).ok(),
+            SecretDoing::Remove { .. } => None,
+        };
+        let open = listed.map(|listed| in_clear_text(&listed.services));
+        let warnings = doubt.into_iter().chain(open.into_iter().flatten());
+        Ok(SecretMade {
+            version,
+            warnings: warnings.collect(),
+        })
     }
 }
 

@@ -251,8 +251,16 @@ fn the_consoles_form_keeps_what_its_definition_says() {
     assert_nowhere(&appliance, &cookie);
 }
 
+/// Of a secret whose tokens come from there.
+fn endpoint(url: &str) -> String {
+    format!(
+        "kind: {{oauth2_client_credentials: {{endpoint: {{token_url: '{url}'}}, \
+         client: {{client_id: reporting, authentication: client_secret_basic}}}}}}"
+    )
+}
+
 #[test]
-fn a_value_that_is_too_short_to_be_looked_for_is_told_by_the_api() {
+fn a_value_that_is_too_short_to_be_looked_for_and_a_service_in_clear_text_are_told_by_the_api() {
     let appliance = Appliance::start();
     let token = appliance.token("admin");
     for (name, body, says) in [
@@ -263,6 +271,17 @@ fn a_value_that_is_too_short_to_be_looked_for_is_told_by_the_api() {
             Some("has 2 octets"),
         ),
         ("LONG", json!({"value": FIRST}), None),
+        // Whom gig asks where everybody on the way reads, and this machine alone does not.
+        (
+            "OPEN",
+            json!({"value": FIRST, "definition": endpoint("http://auth.example/token")}),
+            Some("gig asks http://auth.example/token in clear text"),
+        ),
+        (
+            "OWN",
+            json!({"value": FIRST, "definition": endpoint("http://127.0.0.1:9/token")}),
+            None,
+        ),
     ] {
         let path = format!("/api/v1/secrets/{name}");
         let made = ask(&appliance, &token, "PUT", &path, &body);

@@ -175,6 +175,9 @@ fn a_second_factor_is_set_up_asked_for_and_removed_and_no_code_serves_twice() {
         assert_eq!(guess.status, 403, "{guess:?}");
         let stranger = appliance.takes(PASSWORD, "");
         let (device, codes) = appliance.enrol(&cookie, PASSWORD);
+        // Neither a wrong password nor the first of all is a trouble of the vault's.
+        let said = appliance.said();
+        assert!(!said.contains("seals for gig itself"), "{said}");
 
         assert_others_are_out(&appliance, &cookie, &stranger);
         appliance.refuses(PASSWORD, "");

@@ -82,7 +82,7 @@ pub(crate) async fn ask_for(
     caller: &Caller,
     roles: &[Role],
 ) -> Result<Vec<Role>, Problem> {
-    caller.require(Permission::ManageUsers)?;
+    caller.require(Permission::RuleChanges)?;
     let asked = Role::ALL.into_iter().filter(|role| roles.contains(role));
     let roles: Vec<Role> = asked.collect();
     let change = Change::FactorRule {

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{
-    Body, Path,
+    OptionalBody, Path,
     allowing::{Wanted, by_rule},
     audit,
     policies::{PolicyView, Saved},
@@ -84,7 +84,7 @@ pub(crate) struct DeniedView {
     pub(crate) policy: String,
     pub(crate) reason: Option<String>,
     pub(crate) time: String,
-    /// How often, since yesterday.
+    /// How often this host was denied on this port since yesterday, whatever was asked of it, and would be still.
     pub(crate) count: u64,
 }
 
@@ -150,8 +150,8 @@ impl From<Lasting> for For {
 pub(crate) struct Allowed {
     #[serde(default, rename = "for")]
     pub(crate) lasting: For,
-    #[serde(default)]
-    pub(crate) width: Breadth,
+    /// How much the rule opens; `path` where it is left out. Refused with `once`, which writes no rule.
+    pub(crate) width: Option<Breadth>,
     /// Stands in the history of the policy, where a rule is written.
     #[serde(default)]
     pub(crate) reason: String,
@@ -275,13 +275,13 @@ pub(crate) async fn list(
         name `profiles:act`")),
     responses((status = 200, body = PolicyView), (status = 202, body = ProposalView), (status = 204),
               (status = 403, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem),
-              (status = 410, body = Problem)))]
+              (status = 410, body = Problem), (status = 422, body = Problem)))]
 pub(crate) async fn allow(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(id): Path<String>,
     headers: HeaderMap,
-    Body(allowed): Body<Allowed>,
+    OptionalBody(allowed): OptionalBody<Allowed>,
 ) -> Result<Response, Problem> {
     let sight = Sight::of_deciding(&app, &caller, &headers).await?;
     Ok(
@@ -334,6 +334,13 @@ pub(crate) async fn allow_held(
 ) -> Result<Answered, Problem> {
     let lasting = match allowed.lasting {
         For::Once => {
+            if allowed.width.is_some() {
+                return Err(Problem::new(
+                    StatusCode::UNPROCESSABLE_ENTITY,
+                    "invalid",
+                    ONCE_HAS_NO_WIDTH,
+                ));
+            }
             answer(app, caller, (id, sight), true).await?;
             return Ok(Answered::Once);
         }
@@ -344,7 +351,7 @@ pub(crate) async fn allow_held(
     let facts = one(app, caller, (&id, sight)).await?.facts;
     let wanted = Wanted {
         lasting,
-        width: allowed.width.into(),
+        width: allowed.width.unwrap_or_default().into(),
         reason: allowed.reason,
     };
     let what = format!("what request {id} waits for");
@@ -479,6 +486,9 @@ fn row(facts: &HeldFacts) -> Row {
     }
 }
 
+/// What is allowed once opens nothing.
+pub(crate) const ONCE_HAS_NO_WIDTH: &str = "`width` says how much a rule opens, and an answer for one request \
+    writes none: leave it out, or answer for an hour or for ever";
 /// A node says every other second that it lives, and is lost after ten without a word: longer than both.
 const PATIENCE: Duration = Duration::from_secs(15);
 /// A node looks four times a second.

@@ -15,7 +15,7 @@ use axum::{
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::{Asked, Body, Path, counted, time};
+use super::{Asked, Body, OptionalBody, Path, counted, time};
 use crate::{
     api_error::Problem,
     app::App,
@@ -170,7 +170,7 @@ pub(crate) async fn approve(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(id): Path<u64>,
-    Body(body): Body<Why>,
+    OptionalBody(body): OptionalBody<Why>,
 ) -> Result<Json<ProposalView>, Problem> {
     decided(&app, &caller, id, Decision::Approve, body.why).await
 }
@@ -183,7 +183,7 @@ pub(crate) async fn reject(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(id): Path<u64>,
-    Body(body): Body<Why>,
+    OptionalBody(body): OptionalBody<Why>,
 ) -> Result<Json<ProposalView>, Problem> {
     decided(&app, &caller, id, Decision::Reject, body.why).await
 }
@@ -196,7 +196,7 @@ pub(crate) async fn withdraw(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(id): Path<u64>,
-    Body(body): Body<Why>,
+    OptionalBody(body): OptionalBody<Why>,
 ) -> Result<Json<ProposalView>, Problem> {
     decided(&app, &caller, id, Decision::Withdraw, body.why).await
 }
@@ -226,7 +226,7 @@ pub(crate) async fn set_rule(
 
 /// Turns the rule on or off; the console does the same.
 pub(crate) async fn turn(app: &App, caller: &Caller, on: bool) -> Result<Applied, Problem> {
-    caller.require(Permission::ManageUsers)?;
+    caller.require(Permission::RuleChanges)?;
     app.change(caller.actor(app), Change::TwoPersonRule { on })
         .await
 }

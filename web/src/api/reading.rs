@@ -2,7 +2,7 @@
 //! asked for, what is wrong where, and where it is said what is taken.
 
 use axum::{
-    body::Bytes,
+    body::{Bytes, HttpBody as _},
     extract::{
         FromRequest, FromRequestParts, Query, Request, path::ErrorKind, rejection::PathRejection,
     },
@@ -38,6 +38,26 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
         })?;
         let read = serde_json::from_slice(&octets);
         read.map(Self).map_err(|error| asked.unreadable(&error))
+    }
+}
+
+/// A JSON body of which all may be left out, and so may it be: nothing is sent, and nothing said of its kind. Not for what
+/// is put in the place of something else: leaving all out would empty that.
+pub(crate) struct OptionalBody<T>(pub(crate) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for OptionalBody<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        let says_nothing =
+            !request.headers().contains_key(header::CONTENT_TYPE) || is_json(request.headers());
+        if says_nothing && request.body().is_end_stream() {
+            let asked = Asking::of(request.method(), request.uri());
+            let read = serde_json::from_slice(b"{}");
+            return read.map(Self).map_err(|error| asked.unreadable(&error));
+        }
+        let read = Body::from_request(request, state).await;
+        read.map(|Body(read)| Self(read))
     }
 }
 

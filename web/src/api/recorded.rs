@@ -6,7 +6,7 @@ use axum::{Json, extract::State};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::{Body, Path, assignments::AssignmentView, proposals::proposal};
+use super::{Body, OptionalBody, Path, assignments::AssignmentView, proposals::proposal};
 use crate::{
     api_error::Problem,
     app::App,
@@ -70,7 +70,7 @@ pub(crate) async fn suggest(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(name): Path<String>,
-    Body(asked): Body<ToSuggest>,
+    OptionalBody(asked): OptionalBody<ToSuggest>,
 ) -> Result<Json<Suggested>, Problem> {
     let span = span(&name, asked.days, asked.server, asked.sandbox)?;
     Ok(Json(
@@ -118,7 +118,7 @@ pub(crate) struct ToSimulateTeam {
 pub(crate) async fn of_assignment(
     State(app): State<Arc<App>>,
     caller: Caller,
-    Body(asked): Body<ToSimulatePlace>,
+    OptionalBody(asked): OptionalBody<ToSimulatePlace>,
 ) -> Result<Json<Simulation>, Problem> {
     elsewhere(&app, &caller, asked, false).await
 }
@@ -131,7 +131,7 @@ pub(crate) async fn of_assignment(
 pub(crate) async fn of_floor(
     State(app): State<Arc<App>>,
     caller: Caller,
-    Body(asked): Body<ToSimulatePlace>,
+    OptionalBody(asked): OptionalBody<ToSimulatePlace>,
 ) -> Result<Json<Simulation>, Problem> {
     elsewhere(&app, &caller, asked, true).await
 }

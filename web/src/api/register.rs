@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{
-    Body, Made, Path,
+    Made, OptionalBody, Path,
     sandboxes::{SandboxView, act},
 };
 use crate::{
@@ -76,7 +76,7 @@ pub(crate) async fn register(
     caller: Caller,
     Path(name): Path<String>,
     headers: HeaderMap,
-    Body(asked): Body<RegistrationAsked>,
+    OptionalBody(asked): OptionalBody<RegistrationAsked>,
 ) -> Result<Response, Problem> {
     let may = caller.may(Permission::RegisterNamespaces);
     if !may {

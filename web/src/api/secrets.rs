@@ -139,7 +139,7 @@ impl From<SecretMade> for VersionMade {
     fn from(made: SecretMade) -> Self {
         Self {
             version: made.version,
-            warnings: made.doubt.into_iter().collect(),
+            warnings: made.warnings,
         }
     }
 }

@@ -30,6 +30,8 @@ pub const FAILED: u16 = 1011;
 pub const STOPPED: u16 = 4000;
 /// Whoever was attached may do so no more.
 pub const LAPSED: u16 = 4003;
+/// The program wanted more memory than its server allows, and was killed.
+pub const STARVED: u16 = 4007;
 /// Nothing was heard of whoever was attached, or they did not read the rest in time.
 pub const SILENT: u16 = 4008;
 

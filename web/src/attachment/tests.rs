@@ -136,7 +136,11 @@ async fn streams_pass_and_end_one_by_one_and_the_status_comes_last() {
     assert_eq!(next(&mut client).await, Message::binary(&b"\x01"[..]));
 
     let cause = EndCause::Program;
-    let ended = Ended { status: 7, cause };
+    let ended = Ended {
+        status: 7,
+        cause,
+        starved: false,
+    };
     program.ended.take().unwrap().send(ended).unwrap();
     assert_eq!(next(&mut client).await, Message::text("{\"exit\": 7}"));
     let (code, reason) = closed(&next(&mut client).await);
@@ -146,6 +150,33 @@ async fn streams_pass_and_end_one_by_one_and_the_status_comes_last() {
     );
     drop(client);
     assert_eq!(outcome(passing).await, Over::Ended(ended));
+}
+
+#[tokio::test]
+async fn a_program_that_was_killed_for_memory_is_told_as_that() {
+    let (mut client, mut program, passing) = attached(|| true).await;
+    drop((program.stdout.take(), program.stderr.take()));
+    let ended = Ended {
+        status: 137,
+        cause: EndCause::Program,
+        starved: true,
+    };
+    program.ended.take().unwrap().send(ended).unwrap();
+    let closed = loop {
+        if let Message::Close(Some(frame)) = next(&mut client).await {
+            break (u16::from(frame.code), frame.reason.to_string());
+        }
+    };
+    let words = "its program wanted more memory than its server allows (memory), and was killed, status 137";
+    assert_eq!(closed, (protocol::STARVED, words.to_owned()));
+    drop(client);
+    assert_eq!(outcome(passing).await, Over::Ended(ended));
+    // Who had it stopped knows why it is over.
+    let stopped = Ended {
+        cause: EndCause::Stopped,
+        ..ended
+    };
+    assert_eq!(stopped.words(), EndCause::Stopped.words());
 }
 
 #[tokio::test]
@@ -234,7 +265,11 @@ async fn who_does_not_read_the_rest_is_let_go_also_when_they_answer() {
             while stdout.write_all(&[7; 1024]).await.is_ok() {}
         });
         assert!(writing.await.is_err());
-        let ended = Ended { status: 0, cause };
+        let ended = Ended {
+            status: 0,
+            cause,
+            starved: false,
+        };
         program.ended.take().unwrap().send(ended).unwrap();
         let begun = Instant::now();
         let over = loop {

@@ -199,7 +199,11 @@ impl Control for FakeControl {
             let ended = async move {
                 let _copied = programs.join_next().await;
                 let cause = EndCause::Program;
-                Ended { status: 3, cause }
+                Ended {
+                    status: 3,
+                    cause,
+                    starved: false,
+                }
             };
             Ok(Attached {
                 facts,

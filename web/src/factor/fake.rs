@@ -15,7 +15,7 @@ pub(crate) struct FakeSealer {
 impl FakeSealer {
     fn works(&self) -> Result<(), SealError> {
         match self.failing.load(Ordering::SeqCst) {
-            true => Err(SealError("as it was told to".to_owned())),
+            true => Err(SealError::Unusable("as it was told to".to_owned())),
             false => Ok(()),
         }
     }
@@ -31,7 +31,8 @@ impl Sealer for FakeSealer {
         self.works()?;
         let bound = format!("{}|", context.join("|"));
         let plain = sealed.strip_prefix(bound.as_bytes());
-        let plain = plain.ok_or_else(|| SealError("it was sealed otherwise".to_owned()))?;
+        let plain =
+            plain.ok_or_else(|| SealError::Otherwise("it was sealed otherwise".to_owned()))?;
         Ok(Zeroizing::new(plain.to_vec()))
     }
 

@@ -146,6 +146,14 @@ async fn what_is_being_set_up_is_of_one_session_and_one_person() {
             .await
             .is_err()
     );
+    // What a browser brings is never the vault's trouble, and the vault's is told as that.
+    let refused = async |text: &str| {
+        let drafted = lab.app.drafted_factor("ana", "s1", text).await;
+        drafted.err().unwrap().status().as_u16()
+    };
+    assert_eq!(refused("").await, 400);
+    lab.sealer.failing.store(true, Ordering::SeqCst);
+    assert_eq!(refused(&draft.text).await, 503);
 }
 
 #[test]

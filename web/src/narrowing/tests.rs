@@ -18,6 +18,7 @@ fn every_permission_but_people_has_a_scope_and_each_lets_its_own_alone() {
             );
         }
         assert!(!narrow.lets(Permission::ManageUsers), "{scope:?}");
+        assert!(!narrow.lets(Permission::RuleChanges), "{scope:?}");
         let oversees = scope == Scope::OverseeProfiles;
         assert_eq!(
             narrow.lets(Permission::OverseeProfiles),

@@ -1,6 +1,6 @@
 //! A sandbox as its start and its end in the record tell of it.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{collections::BTreeSet, net::SocketAddr, sync::Arc};
 
 use gig_audit::{
     Deed, Event,
@@ -60,6 +60,24 @@ fn has_begun_since(row: &Row, start: &Row) -> bool {
     row.node == start.node
         && row.seq > start.seq
         && row.deed.as_deref() == Some(Deed::ServeStart.as_str())
+}
+
+/// Those of them whose start or end is recorded.
+pub(super) async fn begun(
+    app: &Arc<App>,
+    ids: &BTreeSet<String>,
+) -> Result<BTreeSet<String>, Problem> {
+    let query = Query {
+        filter: Filter {
+            sandbox: ids.iter().cloned().collect(),
+            event: vec![START.to_owned(), EXIT.to_owned()],
+            ..Filter::default()
+        },
+        before: None,
+        limit: ids.len().saturating_mul(2),
+    };
+    let found = app.search(query).await?.records.into_iter();
+    Ok(found.filter_map(|one| one.row.sandbox).collect())
 }
 
 /// Whose it was, as far as its start or its end tell; for who is beside the runtime.

@@ -64,6 +64,7 @@ struct Sheet {
 
 /// What is to be opened.
 #[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Opened {
     #[serde(default)]
     width: Width,
@@ -146,9 +147,10 @@ pub(crate) async fn save(
     let mut page = sheet(&app, &caller, id, opened).await?;
     wanted.reason.trim().clone_into(&mut page.reason);
     if page.on() != wanted.on || !page.is_whole() {
-        page.note =
-            "What denies it changed meanwhile, and nothing is saved: look again.".to_owned();
-        return Ok(shown_as(StatusCode::PRECONDITION_FAILED, &page));
+        let words = "What denies it changed meanwhile, and nothing is saved: look again.";
+        page.note = words.to_owned();
+        let changed = Problem::new(StatusCode::PRECONDITION_FAILED, "changed_meanwhile", words);
+        return Ok(shown_as(changed.answer_status(), &page));
     }
     let mut done: Vec<String> = Vec::new();
     let mut proposed = false;
@@ -168,7 +170,7 @@ pub(crate) async fn save(
                     false => format!("{} is saved", done.join(" and ")),
                 };
                 page.note = format!("{before}, {} is not: {}", sheet.policy, problem.detail);
-                return Ok(shown_as(problem.status(), &page));
+                return Ok(shown_as(problem.answer_status(), &page));
             }
             Err(problem) => return Err(problem.into()),
         }

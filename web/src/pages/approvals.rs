@@ -21,7 +21,7 @@ use crate::{
         proposals::{ProposalView, decide as decide_on, proposal, turn},
         recorded::{simulated_draft, supposed},
     },
-    api_error::Problem,
+    api_error::{AnswerStatus, Problem},
     app::App,
     auth::Caller,
     in_force::{InForce, Supposed},
@@ -78,6 +78,7 @@ struct ApprovalPage {
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Asked {
     before: Option<u64>,
 }
@@ -171,11 +172,11 @@ pub(crate) async fn answer(
     };
     let wanted = match decided.act.as_str() {
         "deny" => None,
-        "once" => Some(allowed(For::Once, Breadth::Path)),
-        "hour-path" => Some(allowed(For::Hour, Breadth::Path)),
-        "hour-host" => Some(allowed(For::Hour, Breadth::Host)),
-        "ever-path" => Some(allowed(For::Ever, Breadth::Path)),
-        "ever-host" => Some(allowed(For::Ever, Breadth::Host)),
+        "once" => Some(allowed(For::Once, None)),
+        "hour-path" => Some(allowed(For::Hour, Some(Breadth::Path))),
+        "hour-host" => Some(allowed(For::Hour, Some(Breadth::Host))),
+        "ever-path" => Some(allowed(For::Ever, Some(Breadth::Path))),
+        "ever-host" => Some(allowed(For::Ever, Some(Breadth::Host))),
         _ => return Err(Problem::invalid("once, deny, or hour or ever at path or host").into()),
     };
     let sight = Sight::deciding(&caller);
@@ -262,7 +263,9 @@ async fn overview(
     let decided = app.ask(move |store| store.proposals(false, before, PAGE));
     let decided = decided.await?;
     let full = decided.len() == usize::try_from(PAGE).unwrap_or_default();
-    let status = problem.as_ref().map_or(StatusCode::OK, Problem::status);
+    let status = problem
+        .as_ref()
+        .map_or(AnswerStatus::OK, Problem::answer_status);
     let page = ApprovalsPage {
         frame: Frame::new(caller, "/approvals"),
         on,
@@ -280,7 +283,9 @@ async fn one(app: &Arc<App>, caller: &Caller, id: u64, problem: Option<Problem>)
     let found = proposal(app, caller, id).await?;
     let pending = found.state == ProposalState::Pending;
     let own = caller.is(&found.person);
-    let status = problem.as_ref().map_or(StatusCode::OK, Problem::status);
+    let status = problem
+        .as_ref()
+        .map_or(AnswerStatus::OK, Problem::answer_status);
     let mut page = ApprovalPage {
         frame: Frame::new(caller, "/approvals"),
         words: words(&found.draft),
@@ -318,7 +323,7 @@ async fn one(app: &Arc<App>, caller: &Caller, id: u64, problem: Option<Problem>)
             Err(problem) => page.unread = problem.detail,
         }
     }
-    if status == StatusCode::OK {
+    if status == AnswerStatus::OK {
         return Ok(shown(&page));
     }
     Ok(shown_as(status, &page))

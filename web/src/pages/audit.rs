@@ -8,9 +8,9 @@ use gig_audit::{Event, row::Row};
 use gig_policy::{DenyReason, Lookalike};
 
 use super::{
-    Answer, Form, Frame, InAddress, Path, allow_levels, in_query,
-    records::{ONCE, RecordRow, cut, rows, rule_link},
-    shown, to,
+    Answer, Form, Frame, InAddress, PageProblem, Path, allow_levels, in_query,
+    records::{ONCE, RecordRow, cut, lead_nowhere_unbegun, rows_of_all, rule_link},
+    shown, shown_as, to,
 };
 use crate::{
     allow::{address, can_be_allowed, has_path, method_alone},
@@ -19,7 +19,7 @@ use crate::{
         audit_chain::{self, ChainView, NeighbourView},
         searches::{self, NewSearch, SearchView},
     },
-    api_error::Problem,
+    api_error::{AnswerStatus, Problem},
     app::App,
     auth::Caller,
     document,
@@ -109,14 +109,21 @@ impl AuditPage {
 pub(crate) async fn search(
     State(app): State<Arc<App>>,
     caller: Caller,
-    InAddress(asked): InAddress<AuditAsked>,
+    asked: Result<InAddress<AuditAsked>, PageProblem>,
 ) -> Answer {
     caller.require(Permission::ReadAudit)?;
-    let found = audit::find(&app, &caller, &asked).await;
-    let (records, next, problem) = match found {
-        Ok(page) => (page.records, page.next, String::new()),
+    // What is wrong with a search is told beside the form that mends it.
+    let (asked, found) = match asked {
+        Ok(InAddress(asked)) => {
+            let found = audit::find(&app, &caller, &asked).await;
+            (asked, found)
+        }
+        Err(PageProblem(problem)) => (AuditAsked::default(), Err(problem)),
+    };
+    let (records, next, status, problem) = match found {
+        Ok(page) => (page.records, page.next, AnswerStatus::OK, String::new()),
         Err(problem) if problem.status() == StatusCode::BAD_REQUEST => {
-            (Vec::new(), None, problem.detail)
+            (Vec::new(), None, problem.answer_status(), problem.detail)
         }
         Err(problem) => return Err(problem.into()),
     };
@@ -130,13 +137,13 @@ pub(crate) async fn search(
         events: std::iter::once("").chain(audit::all_events()).collect(),
         reasons: std::iter::once("").chain(reasons).collect(),
         problem,
-        denials: rows(&caller, &records),
+        denials: rows_of_all(&app, &caller, &records).await?,
         older: older.unwrap_or_default(),
         these,
         exports: EXPORTS,
         saved: searches::kept(&app).await?,
     };
-    Ok(shown(&page))
+    Ok(shown_as(status, &page))
 }
 
 /// `POST /searches`: then what was kept is shown.
@@ -186,7 +193,8 @@ pub(crate) async fn show(
         Some(name) => app.ask(move |store| store.server(&name)).await?,
         None => None,
     };
-    let record = RecordRow::of(&caller, &found);
+    let mut record = RecordRow::of(&caller, &found);
+    lead_nowhere_unbegun(&app, std::slice::from_mut(&mut record)).await?;
     let mut facts = facts(row);
     for fact in &mut facts {
         fact.link = match fact.name {

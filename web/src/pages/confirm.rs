@@ -185,6 +185,7 @@ pub(crate) async fn team(
 
 /// Which version of a secret.
 #[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct OfSecret {
     version: Option<u64>,
 }

@@ -12,8 +12,8 @@ use serde::Serialize;
 use super::{
     Answer, Frame, InAddress,
     audit::query,
-    records::{RecordRow, rows},
-    shown,
+    records::{RecordRow, rows_of_all},
+    shown_as,
 };
 use crate::{
     api::{
@@ -21,7 +21,7 @@ use crate::{
         audit::{self, AuditAsked},
         events,
     },
-    api_error::Problem,
+    api_error::{AnswerStatus, Problem},
     app::App,
     auth::Caller,
     guard::Scripted,
@@ -73,20 +73,22 @@ pub(crate) async fn show(
     let end = app.record_end().await?;
     (asked.limit, asked.cursor) = (Some(SHOWN), String::new());
     let found = audit::find(&app, &caller, &asked).await;
-    let (records, problem) = match found {
-        Ok(page) => (page.records, String::new()),
-        Err(problem) if problem.status().is_client_error() => (Vec::new(), problem.detail),
+    let (records, status, problem) = match found {
+        Ok(page) => (page.records, AnswerStatus::OK, String::new()),
+        Err(problem) if problem.status().is_client_error() => {
+            (Vec::new(), problem.answer_status(), problem.detail)
+        }
         Err(problem) => return Err(problem.into()),
     };
     let page = LivePage {
         frame: Frame::new(&caller, "/live"),
         verdicts: super::audit::VERDICTS,
         from: query(&asked, &end.to_string()),
-        denials: rows(&caller, &records),
+        denials: rows_of_all(&app, &caller, &records).await?,
         problem,
         asked,
     };
-    let mut response = shown(&page);
+    let mut response = shown_as(status, &page);
     response.extensions_mut().insert(Scripted);
     Ok(response)
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use askama::Template;
-use axum::{extract::State, http::StatusCode};
+use axum::extract::State;
 use serde::Deserialize;
 use zeroize::Zeroizing;
 
@@ -15,7 +15,7 @@ use crate::{
         tokens::{self, TokenView, Wanted},
         users::{UserView, add_user as add},
     },
-    api_error::Problem,
+    api_error::{AnswerStatus, Problem},
     app::App,
     auth::{
         Caller,
@@ -288,7 +288,9 @@ async fn page(
         true => app.ask(|store| store.teams()).await?,
         false => Vec::new(),
     };
-    let status = problem.as_ref().map_or(StatusCode::OK, Problem::status);
+    let status = problem
+        .as_ref()
+        .map_or(AnswerStatus::OK, Problem::answer_status);
     let page = PeoplePage {
         frame: Frame::new(caller, "/people"),
         problem: problem.map(|problem| problem.detail).unwrap_or_default(),

@@ -68,6 +68,7 @@ pub(super) struct DiffLine {
 
 /// Which part of a history.
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct HistoryAsked {
     #[serde(default)]
     before: Option<u64>,
@@ -79,6 +80,7 @@ pub(crate) struct NewPolicy {
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct FloorPlace {
     #[serde(flatten)]
     pub(super) place: Somewhere,
@@ -87,6 +89,7 @@ pub(crate) struct FloorPlace {
 
 /// Where a policy is put in force, and what was in force when that was looked at.
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Assigned {
     #[serde(flatten)]
     place: Somewhere,
@@ -95,11 +98,13 @@ pub(crate) struct Assigned {
 
 /// What somebody looked at when they removed it.
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Seen {
     on: u64,
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Somewhere {
     /// A server's name, `team NAME`, `profile NAME`, or nothing for all.
     #[serde(default)]

@@ -6,10 +6,7 @@
 
 use std::sync::Arc;
 
-use axum::{
-    extract::State,
-    http::{HeaderMap, StatusCode},
-};
+use axum::{extract::State, http::HeaderMap};
 use gig_policy::Format;
 use serde::Deserialize;
 
@@ -20,7 +17,7 @@ use crate::{
         audit,
         policies::{Saved, Written, policy_name, save_written},
     },
-    api_error::Problem,
+    api_error::{AnswerStatus, Problem},
     app::App,
     auth::{Caller, origin},
     document::moment,
@@ -34,6 +31,7 @@ mod sheet;
 use sheet::EditPage;
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Opened {
     /// A record that is to be allowed.
     #[serde(default)]
@@ -152,7 +150,7 @@ pub(crate) async fn form(
     }
     page.surroundings(&app).await?;
     page.look(&app, old).await?;
-    Ok(page.shown(StatusCode::OK))
+    Ok(page.shown(AnswerStatus::OK))
 }
 
 /// `POST /policies/{name}/edit`: checks, imports, or saves.
@@ -191,22 +189,22 @@ pub(crate) async fn submit(
     page.server.clone_from(&edited.server);
     if edited.act == "simulate" && page.problems.is_empty() {
         page.simulate(&app, &caller, &edited.days).await?;
-        return Ok(page.shown(StatusCode::OK));
+        return Ok(page.shown(AnswerStatus::OK));
     }
     if edited.act != "save" {
         if page.problems.is_empty() {
             page.note = "Valid. Nothing is saved yet.".to_owned();
             page.note_class = "good";
         }
-        return Ok(page.shown(StatusCode::OK));
+        return Ok(page.shown(AnswerStatus::OK));
     }
     if !old.is_empty() && old == page.document && page.assign.is_empty() {
         page.note = "Nothing is changed: there is no new version.".to_owned();
         page.note_class = "good";
-        return Ok(page.shown(StatusCode::OK));
+        return Ok(page.shown(AnswerStatus::OK));
     }
     if page.asks_first(&edited.seen) {
-        return Ok(page.shown(StatusCode::OK));
+        return Ok(page.shown(AnswerStatus::OK));
     }
     let back = format!("/policies/{}", in_query(&name));
     let written = Written {
@@ -228,7 +226,7 @@ pub(crate) async fn submit(
                 page.note.clone_from(&problem.detail);
                 page.note_class = "bad";
             }
-            Ok(page.shown(problem.status()))
+            Ok(page.shown(problem.answer_status()))
         }
         Err(problem) => Err(problem.into()),
     }

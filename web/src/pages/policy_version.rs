@@ -55,6 +55,7 @@ struct SourceLine {
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Sought {
     /// A rule, as records name it, or a limit: `limits.connections`.
     #[serde(default)]

@@ -1,9 +1,13 @@
 //! Records as rows of a table; the same wherever they are listed.
 
+use std::sync::Arc;
+
 use gig_audit::{Event, HELD, row::Row, search::Found};
 
 use super::in_query;
-use crate::{api::audit::id, auth::Caller, profile::Sight};
+use crate::{
+    api::audit::id, api_error::Problem, app::App, auth::Caller, one_sandbox, profile::Sight,
+};
 
 /// One record, as listed.
 pub(crate) struct RecordRow {
@@ -58,8 +62,38 @@ impl RecordRow {
     }
 }
 
+/// Those of traffic, whose sandboxes have begun.
 pub(super) fn rows(caller: &Caller, found: &[Found]) -> Vec<RecordRow> {
     found.iter().map(|one| RecordRow::of(caller, one)).collect()
+}
+
+/// Those of whatever happened.
+pub(super) async fn rows_of_all(
+    app: &Arc<App>,
+    caller: &Caller,
+    found: &[Found],
+) -> Result<Vec<RecordRow>, Problem> {
+    let mut rows = rows(caller, found);
+    lead_nowhere_unbegun(app, &mut rows).await?;
+    Ok(rows)
+}
+
+/// Takes away what leads to a sandbox that never was: that somebody asked for one is recorded before anybody knows
+/// whether it begins, and so is that it did not.
+pub(super) async fn lead_nowhere_unbegun(
+    app: &Arc<App>,
+    rows: &mut [RecordRow],
+) -> Result<(), Problem> {
+    let is_asked = |row: &RecordRow| row.event == Event::Admin.as_str() && !row.sandbox.is_empty();
+    let asked = rows.iter().filter(|row| is_asked(row));
+    let asked = asked.map(|row| row.sandbox.clone()).collect();
+    let begun = one_sandbox::begun(app, asked).await?;
+    for row in rows.iter_mut().filter(|row| is_asked(row)) {
+        if !begun.contains(&row.sandbox) {
+            row.sandbox.clear();
+        }
+    }
+    Ok(())
 }
 
 /// Whether the page of a record's sandbox is there for this caller.

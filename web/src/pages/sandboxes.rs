@@ -38,6 +38,8 @@ struct SandboxPage {
     frame: Frame,
     one: SandboxView,
     all: OneSandbox,
+    /// Its server is registered still.
+    has_server: bool,
     denials: Vec<RecordRow>,
     log: String,
     /// Why what it printed cannot be read here.
@@ -112,7 +114,10 @@ pub(crate) async fn show(
     } else {
         (Vec::new(), Printed::default())
     };
+    let server = one.server.clone();
+    let server = app.ask(move |store| store.server(&server)).await?;
     let page = SandboxPage {
+        has_server: server.is_some(),
         suggest: suggest(&app, &caller, &one).await?,
         frame: Frame::new(&caller, "/sandboxes"),
         unread: printed

@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 use super::{Answer, Form, Frame, shown_as, to};
 use crate::{
     api::time,
-    api_error::Problem,
+    api_error::{AnswerStatus, Problem},
     app::App,
     auth::{
         Caller,
@@ -199,7 +199,9 @@ fn begun(app: &App, caller: &Caller, draft: &DraftFactor) -> Result<Stage, Probl
 }
 
 fn page(caller: &Caller, problem: Option<Problem>, stage: Stage) -> Answer {
-    let status = problem.as_ref().map_or(StatusCode::OK, Problem::status);
+    let status = problem
+        .as_ref()
+        .map_or(AnswerStatus::OK, Problem::answer_status);
     let page = FactorPage {
         frame: Frame::new(caller, "/people"),
         problem: problem.map(|problem| problem.detail).unwrap_or_default(),

@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 
 use super::{
     Answer, Form, Frame, PageProblem, Path, in_query,
-    records::{RecordRow, rows},
+    records::{RecordRow, rows_of_all},
     shown_as, to,
 };
 use crate::{
@@ -17,11 +17,11 @@ use crate::{
         audit::{AuditAsked, find},
         secrets::{SecretView, change, days, described, hours, view, views},
     },
-    api_error::Problem,
+    api_error::{AnswerStatus, Problem},
     app::App,
     auth::Caller,
     role::Permission,
-    secrets::SecretDoing,
+    secrets::{SecretDoing, in_clear_text},
 };
 
 #[derive(Template)]
@@ -38,6 +38,8 @@ struct SecretPage {
     frame: Frame,
     problem: String,
     one: SecretView,
+    /// Whom gig asks for it in clear text, in sentences.
+    open: Vec<String>,
     /// Requests that carried it, and alarms about it.
     denials: Vec<RecordRow>,
     query: String,
@@ -181,7 +183,9 @@ fn number(what: &str, text: &str) -> Result<Option<u16>, Problem> {
 }
 
 async fn all(app: &App, caller: &Caller, problem: Option<Problem>) -> Answer {
-    let status = problem.as_ref().map_or(StatusCode::OK, Problem::status);
+    let status = problem
+        .as_ref()
+        .map_or(AnswerStatus::OK, Problem::answer_status);
     let page = SecretsPage {
         frame: Frame::new(caller, "/secrets"),
         problem: problem.map(|problem| problem.detail).unwrap_or_default(),
@@ -204,12 +208,15 @@ async fn page(
                 limit: Some(USES),
                 ..AuditAsked::default()
             };
-            rows(caller, &find(app, caller, &asked).await?.records)
+            rows_of_all(app, caller, &find(app, caller, &asked).await?.records).await?
         }
         false => Vec::new(),
     };
-    let status = problem.as_ref().map_or(StatusCode::OK, Problem::status);
+    let status = problem
+        .as_ref()
+        .map_or(AnswerStatus::OK, Problem::answer_status);
     let page = SecretPage {
+        open: in_clear_text(&one.services),
         frame: Frame::new(caller, "/secrets"),
         problem: problem.map(|problem| problem.detail).unwrap_or_default(),
         query: format!("secret={}", in_query(name)),

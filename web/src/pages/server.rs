@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use askama::Template;
-use axum::{extract::State, http::StatusCode, response::Response};
+use axum::{extract::State, response::Response};
 
 use super::{
     Answer, Form, Frame, PageProblem, Path, in_query,
-    records::{RecordRow, cut, rows},
+    records::{RecordRow, cut, rows_of_all},
     server_form::{Typed, octets, processors},
     shown_as, to,
 };
@@ -19,7 +19,7 @@ use crate::{
         servers::{BuiltOn, in_force, save_server, server_of, shown_to},
         time,
     },
-    api_error::Problem,
+    api_error::{AnswerStatus, Problem},
     app::App,
     auth::Caller,
     in_force::ForWhom,
@@ -112,7 +112,7 @@ async fn page(
             limit: Some(LATEST),
             ..AuditAsked::default()
         };
-        rows(caller, &find(app, caller, &asked).await?.records)
+        rows_of_all(app, caller, &find(app, caller, &asked).await?.records).await?
     } else {
         Vec::new()
     };
@@ -123,7 +123,7 @@ async fn page(
     let status = outcome
         .problem
         .as_ref()
-        .map_or(StatusCode::OK, Problem::status);
+        .map_or(AnswerStatus::OK, Problem::answer_status);
     let page = ServerPage {
         frame: Frame::new(caller, "/servers"),
         name: server.name.clone(),

@@ -20,6 +20,7 @@ use crate::{
 
 /// As it was typed.
 #[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Typed {
     #[serde(default)]
     grep: String,

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use askama::Template;
-use axum::{extract::State, http::StatusCode, response::Response};
+use axum::{extract::State, response::Response};
 
-use super::{Answer, Form, Frame, Path, records::cut, server_form::Typed, shown_as, to};
+use super::{
+    Answer, AnswerStatus, Form, Frame, Path, records::cut, server_form::Typed, shown_as, to,
+};
 use crate::{
     api::{
         sandboxes::start_server,
@@ -46,7 +48,7 @@ pub(crate) async fn list(State(app): State<Arc<App>>, caller: Caller) -> Answer 
     page(
         &app,
         &caller,
-        StatusCode::OK,
+        AnswerStatus::OK,
         String::new(),
         Typed::default(),
     )
@@ -67,7 +69,14 @@ pub(crate) async fn add(
     match saved {
         Ok(()) => Ok(to("/servers")),
         Err(problem) if problem.status().is_client_error() => {
-            page(&app, &caller, problem.status(), problem.detail, typed).await
+            page(
+                &app,
+                &caller,
+                problem.answer_status(),
+                problem.detail,
+                typed,
+            )
+            .await
         }
         Err(problem) => Err(problem.into()),
     }
@@ -97,7 +106,7 @@ pub(crate) async fn remove(
 async fn page(
     app: &App,
     caller: &Caller,
-    status: StatusCode,
+    status: AnswerStatus,
     problem: String,
     form: Typed,
 ) -> Result<Response, super::PageProblem> {

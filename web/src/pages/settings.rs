@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use askama::Template;
-use axum::{extract::State, http::StatusCode};
+use axum::extract::State;
 
 use super::{Answer, Frame, shown_as};
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
         nodes::{NodeView, nodes},
         webhooks::{WebhookView, webhooks},
     },
-    api_error::Problem,
+    api_error::{AnswerStatus, Problem},
     app::App,
     auth::Caller,
     control::{Examined, Health},
@@ -113,7 +113,9 @@ impl Shown {
 /// The page; `shown` beside what it always has.
 pub(super) async fn page(app: &Arc<App>, caller: &Caller, shown: Shown) -> Answer {
     let problem = shown.problem;
-    let status = problem.as_ref().map_or(StatusCode::OK, Problem::status);
+    let status = problem
+        .as_ref()
+        .map_or(AnswerStatus::OK, Problem::answer_status);
     let page = SettingsPage {
         frame: Frame::new(caller, "/settings"),
         problem: problem.map(|problem| problem.detail).unwrap_or_default(),

@@ -64,7 +64,7 @@ pub(crate) async fn submit(
             Ok((cookies, to("/")).into_response())
         }
         Err(problem) => Ok(shown_as(
-            problem.status(),
+            problem.answer_status(),
             &SetupPage {
                 problem: &problem.detail,
                 name: &name,

@@ -95,7 +95,7 @@ pub(crate) async fn submit(
             Ok((cookies, to(&next)).into_response())
         }
         Err(problem) => Ok(shown_as(
-            problem.status(),
+            problem.answer_status(),
             &SignInPage {
                 problem: &problem.detail,
                 name: &typed.name,
@@ -203,7 +203,7 @@ fn refused_page(app: &App, refused: Refused) -> Response {
         next: "/",
         provider: provider(app),
     };
-    shown_as(problem.status(), &page)
+    shown_as(problem.answer_status(), &page)
 }
 
 fn provider(app: &App) -> Option<&str> {

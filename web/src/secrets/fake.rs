@@ -5,8 +5,8 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 
 use super::{
-    Announce, SecretChange, SecretDoing, SecretError, SecretFacts, SecretMade, SecretVersion,
-    Secrets,
+    Announce, Described, SecretChange, SecretDoing, SecretError, SecretFacts, SecretMade,
+    SecretVersion, Secrets, in_clear_text,
 };
 
 /// Empty at first.
@@ -24,10 +24,20 @@ impl Secrets for FakeSecrets {
         let missing = || SecretError::Missing(format!("there is no secret {}", change.name));
         match (&change.doing, there) {
             (SecretDoing::Add { .. }, Some(_)) => Err(SecretError::Exists(change.name.clone())),
-            (SecretDoing::Add { .. }, None) => {
+            (SecretDoing::Add { described, .. }, None) => {
                 announce("added").map_err(SecretError::NotRecorded)?;
-                kept.push(added(&change.name));
-                Ok(made(1))
+                // A definition of the fake's is a service's address and no more.
+                let services = match described {
+                    Described::Kind(_) => Vec::new(),
+                    Described::Definition(service) => vec![service.clone()],
+                };
+                let mut made = made(1);
+                made.warnings = in_clear_text(&services);
+                kept.push(SecretFacts {
+                    services,
+                    ..added(&change.name)
+                });
+                Ok(made)
             }
             (_, None) => Err(missing()),
             (SecretDoing::Rotate { .. }, Some(at)) => {
@@ -53,7 +63,7 @@ impl Secrets for FakeSecrets {
 fn made(version: u64) -> SecretMade {
     SecretMade {
         version,
-        doubt: None,
+        warnings: Vec::new(),
     }
 }
 

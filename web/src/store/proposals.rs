@@ -396,7 +396,8 @@ fn needed(db: &Transaction<'_>, draft: &Draft) -> Result<Permission, DatabaseErr
         ProposalKind::Assign => Permission::AssignPolicies,
         ProposalKind::SetFloor => Permission::SetFloors,
         ProposalKind::SaveTeam | ProposalKind::RemoveTeam => Permission::ManageTeams,
-        ProposalKind::SetRole | ProposalKind::EndRule => Permission::ManageUsers,
+        ProposalKind::SetRole => Permission::ManageUsers,
+        ProposalKind::EndRule => Permission::RuleChanges,
     })
 }
 

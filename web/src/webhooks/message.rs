@@ -190,7 +190,7 @@ impl Message<'_> {
                 field("Host", one.host.as_deref().unwrap_or_default()),
                 field("Asked for", &one.asks),
                 field("Policy", policy),
-                field("Times, since yesterday", &one.count.to_string()),
+                field("Times the host was denied, since yesterday", &one.count.to_string()),
             ]}),
         ];
         // An hour's rule is as narrow as its path. Where nothing is in force yet somebody who signs in begins.

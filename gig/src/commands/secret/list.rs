@@ -82,36 +82,9 @@ fn row(secret: &Listed) -> [String; 6] {
 
 /// Said of a secret for which gig sends credentials of its own where others can read them.
 pub(super) fn in_clear_text(secret: &Listed) -> String {
-    let open = secret
-        .services
-        .iter()
-        .filter(|service| is_read_on_its_way(service));
-    let told = open.map(|service| {
-        format!(
-            "\n  WARNING: gig asks {} in clear text: whoever is on the way there reads what it sends; use https",
-            printable(service)
-        )
-    });
-    told.collect()
-}
-
-/// Whether this is a URL without TLS that leaves this machine.
-fn is_read_on_its_way(service: &str) -> bool {
-    let Some(rest) = service.strip_prefix("http://") else {
-        return false;
-    };
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    let host = match authority
-        .strip_prefix('[')
-        .and_then(|rest| rest.split_once(']'))
-    {
-        Some((host, _)) => host,
-        None => authority.split(':').next().unwrap_or_default(),
-    };
-    let address = host.parse::<std::net::IpAddr>();
-    let is_own = host.eq_ignore_ascii_case("localhost")
-        || address.is_ok_and(|address| address.is_loopback());
-    !is_own
+    let told = gig_web::secrets::in_clear_text(&secret.services).into_iter();
+    told.map(|words| format!("\n  WARNING: {}", printable(&words)))
+        .collect()
 }
 
 fn remarks(secret: &Listed) -> String {
@@ -138,25 +111,4 @@ fn remarks(secret: &Listed) -> String {
         text += &format!("\n  version {} is known until {until}", version.version);
     }
     text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_leaves_this_machine_without_tls_is_read_on_its_way() {
-        for (service, read) in [
-            ("http://vault.example:8200", true),
-            ("http://10.0.0.7/token", true),
-            ("http://localhost.example/token", true),
-            ("HTTP://never.stored", false),
-            ("https://vault.example:8200", false),
-            ("http://127.0.0.1:8200/v1", false),
-            ("http://[::1]:8200/v1", false),
-            ("http://localhost/token", false),
-        ] {
-            assert_eq!(is_read_on_its_way(service), read, "{service}");
-        }
-    }
 }

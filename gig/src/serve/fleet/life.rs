@@ -416,8 +416,7 @@ async fn see_to(fleet: Arc<Fleet>, started: Started) {
         }
         _ => None,
     };
-    let found = starved.then_some(OUT_OF_MEMORY);
-    over(&fleet, &member, begun, Some((status, found))).await;
+    over(&fleet, &member, begun, Some((status, starved))).await;
     drop((place, seat));
     // Nobody who asked for its end waits for its address.
     if let Some(parting) = parting {
@@ -425,13 +424,13 @@ async fn see_to(fleet: Arc<Fleet>, started: Started) {
     }
 }
 
-/// Records that a sandbox is over, and tells whoever waits for it. Of one that gig did not start there is no
-/// status.
+/// Records that a sandbox is over, and tells whoever waits for it: with its status, and whether it wanted more memory
+/// than it may have. Of one that gig did not start there is neither.
 pub(super) async fn over(
     fleet: &Fleet,
     member: &Arc<Member>,
     begun: Instant,
-    status: Option<(u8, Option<&'static str>)>,
+    status: Option<(u8, bool)>,
 ) {
     let facts = member.look();
     if let Ok(machine) = fleet.machine() {
@@ -441,8 +440,9 @@ pub(super) async fn over(
     let mut entry = entry(Event::SandboxExit, &facts);
     entry.verdict = None;
     entry.findings.clear();
-    if let Some(found) = status.and_then(|(_, found)| found) {
-        entry.findings.push(found.into());
+    let starved = status.is_some_and(|(_, starved)| starved);
+    if starved {
+        entry.findings.push(OUT_OF_MEMORY.into());
     }
     let status = status.map(|(status, _)| status);
     let cause = member.cause();
@@ -466,7 +466,11 @@ pub(super) async fn over(
     fleet.sandboxes.lock().remove(&facts.id);
     drop(remembered);
     // Last: whoever is told may come again at once.
-    member.ended.send_replace(Some(Ended { status, cause }));
+    member.ended.send_replace(Some(Ended {
+        status,
+        cause,
+        starved,
+    }));
 }
 
 /// The record of a start.

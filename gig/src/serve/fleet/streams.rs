@@ -96,6 +96,7 @@ impl Held {
             let lost = Ended {
                 status: super::life::LOST,
                 cause: EndCause::Program,
+                starved: false,
             };
             found.ok().and_then(|found| *found).unwrap_or(lost)
         };

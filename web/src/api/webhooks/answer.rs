@@ -23,7 +23,7 @@ use crate::{
     allow::{Lasting, Width},
     api::{
         allowing::{Wanted, allow_record},
-        held::{Allowed, Breadth, For, allow_held, answer as answer_held},
+        held::{Allowed, Breadth, For, ONCE_HAS_NO_WIDTH, allow_held, answer as answer_held},
     },
     api_error::Problem,
     app::App,
@@ -52,9 +52,8 @@ pub(crate) struct Said {
     #[serde(default)]
     record: String,
     answer: Word,
-    /// How much a rule opens.
-    #[serde(default)]
-    width: Breadth,
+    /// How much a rule opens; `path` where it is left out. Refused with `once` and `deny`, which write none.
+    width: Option<Breadth>,
     /// Who says so: one of the webhook's list.
     user: String,
 }
@@ -231,10 +230,13 @@ fn read(body: &[u8]) -> Result<Heard, Problem> {
             return Err(Problem::invalid(words));
         }
     };
+    if said.width.is_some() && matches!(said.answer, Word::Once | Word::Deny) {
+        return Err(Problem::invalid(ONCE_HAS_NO_WIDTH));
+    }
     Ok(Heard {
         about,
         word: said.answer,
-        width: said.width,
+        width: said.width.unwrap_or_default(),
         user: said.user,
         back: None,
     })
@@ -344,7 +346,7 @@ async fn decide(app: &Arc<App>, caller: &Caller, heard: &Heard) -> Result<&'stat
         (About::Held(id), lasting) => {
             let allowed = Allowed {
                 lasting: lasting.map_or(For::Once, For::from),
-                width: heard.width,
+                width: lasting.map(|_| heard.width),
                 reason: String::new(),
             };
             drop(allow_held(app, caller, (id.clone(), &sight), allowed).await?);

@@ -26,6 +26,7 @@ use crate::{
 
 /// What somebody looked at.
 #[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Seen {
     on: u64,
 }

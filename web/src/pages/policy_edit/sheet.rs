@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use askama::Template;
-use axum::{http::StatusCode, response::Response};
+use axum::response::Response;
 use gig_policy::Format;
 
 use super::Opened;
@@ -13,7 +13,7 @@ use crate::{
         policies::{checked, imported},
         recorded::{simulated, span, suggested, week},
     },
-    api_error::Problem,
+    api_error::{AnswerStatus, Problem},
     app::App,
     auth::Caller,
     credential::Digest,
@@ -313,7 +313,7 @@ impl EditPage {
         format: Format,
         pasted: String,
         before: String,
-    ) -> Result<StatusCode, Problem> {
+    ) -> Result<AnswerStatus, Problem> {
         self.pasted.clone_from(&pasted);
         self.format = format;
         match imported(app, format, pasted, self.name.clone()).await {
@@ -333,7 +333,7 @@ impl EditPage {
                     let words = format!("and {more} more, above the document's first line");
                     self.kept_otherwise.push(words);
                 }
-                Ok(StatusCode::OK)
+                Ok(AnswerStatus::OK)
             }
             Err(problem) if problem.status().is_client_error() => {
                 self.note.clone_from(&problem.detail);
@@ -342,7 +342,7 @@ impl EditPage {
                 }
                 self.note_class = "bad";
                 self.document = before;
-                Ok(problem.status())
+                Ok(problem.answer_status())
             }
             Err(problem) => Err(problem),
         }
@@ -402,7 +402,7 @@ impl EditPage {
         asks
     }
 
-    pub(super) fn shown(&self, status: StatusCode) -> Response {
+    pub(super) fn shown(&self, status: AnswerStatus) -> Response {
         let mut response = shown_as(status, self);
         response.extensions_mut().insert(Scripted);
         response

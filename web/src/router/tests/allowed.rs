@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use gig_audit::Event;
 use serde_json::{Value, json};
 
 use super::furnished::{Answer, Ask, Furnished};
@@ -309,13 +310,18 @@ async fn a_webhook_answers_for_an_hour_and_for_ever_where_it_and_its_user_may() 
     };
     told();
     let say = |answer: &str, width: &str, user: &str| {
-        let body =
-            json!({"record": appliance.record, "answer": answer, "width": width, "user": user});
+        let mut body = json!({"record": appliance.record, "answer": answer, "user": user});
+        if !width.is_empty() {
+            body["width"] = json!(width);
+        }
         answered(&appliance, body)
     };
     for (answer, width, status) in [
-        ("once", "path", 409),
-        ("deny", "path", 409),
+        ("once", "", 409),
+        ("deny", "", 409),
+        // They write no rule: how wide one would be is not taken for nothing.
+        ("once", "path", 400),
+        ("deny", "host", 400),
         ("ever", "path", 403),
         ("hour", "host", 403),
     ] {
@@ -448,4 +454,45 @@ async fn what_policy_and_floor_both_deny_is_allowed_in_both_by_one_sheet() {
     // It passes now: the sheet leads back.
     let again = page(&format!("GET {sheet}"), &admin).await;
     assert_eq!(again.headers["location"], record.as_str());
+}
+
+#[tokio::test]
+async fn an_answer_for_one_request_takes_no_width_and_needs_no_body_and_a_rule_names_its_request() {
+    let appliance = Furnished::new().await;
+    let admin = appliance.token("dan", Role::Admin, ("", ""));
+    let held = "POST /api/v1/held/h1/allow";
+    for width in ["path", "host"] {
+        let wide = json!({"for": "once", "width": width});
+        let refused = allow(&appliance, held, &admin, &wide).await;
+        assert_eq!(refused.status, 422, "{refused:?}");
+        let detail = refused.json()["detail"].to_string();
+        assert!(detail.contains("writes none"), "{detail}");
+    }
+    let hour = json!({"for": "hour", "width": "path"});
+    let made = allow(&appliance, held, &admin, &hour).await;
+    assert_eq!(made.status, 200, "{made:?}");
+    let records = appliance.lab.log.records().into_iter();
+    let mut changes = records.filter(|one| one.entry.event == Event::PolicyChange);
+    let found = changes.next_back().unwrap();
+    assert_eq!(found.entry.request.as_deref(), Some("h1"), "{found:?}");
+    // Nothing at all is once.
+    appliance.put_held("h2", Some("/y"));
+    let token = format!("Bearer {admin}");
+    let bare = [("authorization", token.as_str())];
+    let nothing = appliance
+        .send("POST /api/v1/held/h2/allow", &bare, "")
+        .await;
+    assert_eq!(nothing.status, 204, "{nothing:?}");
+    let form = [
+        bare[0],
+        ("content-type", "application/x-www-form-urlencoded"),
+    ];
+    let form = appliance.send(held, &form, "").await;
+    assert_eq!(form.status, 415, "{form:?}");
+    // Of what is needed something stays needed.
+    let rule = appliance.send(ALLOW, &bare, "").await;
+    assert_eq!(rule.status, 415, "{rule:?}");
+    // Where a policy is put is said, always.
+    let put = appliance.send("PUT /api/v1/assignments", &bare, "").await;
+    assert_eq!(put.status, 415, "{put:?}");
 }

@@ -2,9 +2,12 @@
 
 use super::{
     console::{ADMINS, DECIDERS, EDITORS, all, signed_in},
-    furnished::Furnished,
+    furnished::{Ask, Furnished},
 };
-use crate::store::{Change, Place, Store as _, Vouched};
+use crate::{
+    role::Role,
+    store::{Change, Place, Store as _, Vouched},
+};
 
 /// What asks before: the page that leads to it, its place, where its form goes, and who is let.
 const ASKS: &[(&str, &str, &str, [bool; 5])] = &[
@@ -411,4 +414,48 @@ fn write(appliance: &Furnished, document: &str) {
         reason: String::new(),
         secrets: Vouched::Freely,
     });
+}
+
+#[tokio::test]
+async fn a_button_that_would_be_refused_is_not_offered() {
+    let appliance = Furnished::new().await;
+    let cookies = signed_in(&appliance);
+    let (editor, admin) = (&cookies[2], &cookies[4]);
+    // Of a floor its editing; of another person's request its sandbox.
+    let edit = "href=\"/policies/base/edit\"";
+    let sandbox = appliance.filled("href=\"/sandboxes/{sandbox}\"");
+    for (cookie, may) in [(editor, false), (admin, true)] {
+        let floor = appliance.page("GET /policies/base", cookie).await;
+        assert_eq!(floor.body.contains(edit), may, "{}", floor.body);
+        let waits = appliance.page("GET /approvals", cookie).await;
+        assert!(waits.body.contains("/approvals/held/h1"), "{}", waits.body);
+        assert_eq!(waits.body.contains(&sandbox), may, "{}", waits.body);
+    }
+    let own = appliance.page("GET /policies/p", editor).await;
+    assert!(
+        own.body.contains("href=\"/policies/p/edit\""),
+        "{}",
+        own.body
+    );
+}
+
+#[tokio::test]
+async fn the_switch_of_the_two_person_rule_says_what_it_takes() {
+    let appliance = Furnished::new().await;
+    let token = appliance.token("dan", Role::Editor, ("", ""));
+    for (what, body) in [
+        ("PUT /api/v1/two-person-rule", r#"{"on": true}"#),
+        ("PUT /api/v1/second-factor-rule", r#"{"roles": ["admin"]}"#),
+    ] {
+        let ask = Ask {
+            token: &token,
+            body: Some(body),
+            ..Ask::of(what)
+        };
+        let refused = appliance.ask(ask).await;
+        assert_eq!(refused.status, 403, "{refused:?}");
+        let detail = refused.json()["detail"].to_string();
+        assert!(detail.contains("turn the two-person rule"), "{detail}");
+        assert!(!detail.contains("sessions"), "{detail}");
+    }
 }

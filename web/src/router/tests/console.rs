@@ -340,3 +340,25 @@ async fn every_form_lets_whom_it_should_and_nobody_from_another_site() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+#[tokio::test]
+async fn a_service_that_is_asked_in_clear_text_is_told_of_after_the_form() {
+    let appliance = Furnished::new().await;
+    let cookies = signed_in(&appliance);
+    let fields = [
+        ("cookie", cookies[4].as_str()),
+        ("origin", "http://127.0.0.1"),
+        ("content-type", "application/x-www-form-urlencoded"),
+    ];
+    for (name, service, told) in [
+        ("OPEN", "http://auth.example/token", true),
+        ("SHUT", "https://auth.example/token", false),
+    ] {
+        let form = format!("name={name}&kind=defined&value=of-some-length&definition={service}");
+        let sent = appliance.send("POST /secrets", &fields, &form).await;
+        assert_eq!(sent.status, 303, "{sent:?}");
+        let page = format!("GET {}", sent.headers["location"].to_str().unwrap());
+        let page = appliance.page(&page, &cookies[4]).await.body;
+        assert_eq!(page.contains("in clear text"), told, "{page}");
+    }
+}

@@ -1,7 +1,9 @@
 //! Who changes too much in a minute waits; nobody else does, and nothing is kept from being read or run.
 
+use std::net::IpAddr;
+
 use super::furnished::{Answer, Ask, Furnished};
-use crate::role::Role;
+use crate::{auth::limits::Tried, role::Role};
 
 async fn ask(appliance: &Furnished, what: &str, token: &str) -> Answer {
     let ask = Ask {
@@ -72,4 +74,36 @@ async fn a_token_that_makes_others_buys_one_more_turn_and_the_person_keeps_their
     assert_eq!(ask(&appliance, DENY, &first).await.status, 404);
     let hers = appliance.page("POST /searches", "gig=none").await;
     assert_ne!(hers.status, 429, "{hers:?}");
+}
+
+#[tokio::test]
+async fn who_may_not_sign_in_for_a_while_is_told_how_long_by_the_page_too() {
+    let appliance = Furnished::new().await;
+    let app = &appliance.lab.app;
+    let from = Some(IpAddr::from([192, 0, 2, 1]));
+    let mut tries = 0;
+    while app
+        .limits
+        .attempt(Tried::Name("ana"), from, app.now())
+        .is_ok()
+    {
+        tries += 1;
+        assert!(tries < 1000, "nobody is ever told to wait");
+    }
+    let fields = [
+        ("origin", "http://127.0.0.1"),
+        ("content-type", "application/x-www-form-urlencoded"),
+    ];
+    let form = "name=ana&password=wrong";
+    let page = appliance.send("POST /sign-in", &fields, form).await;
+    assert_eq!(page.status, 429, "{page:?}");
+    let seconds: u64 = page.headers["retry-after"]
+        .to_str()
+        .unwrap()
+        .parse()
+        .unwrap();
+    assert!(
+        page.body.contains(&format!("wait {seconds} seconds")),
+        "{page:?}"
+    );
 }

@@ -2,7 +2,10 @@
 
 use gig_audit::{Entry, Event, VerdictWord};
 
+use gig_policy::SandboxId;
+
 use super::{console::signed_in, furnished::Furnished};
+use crate::store::Change;
 
 fn record(event: Event, verdict: Option<VerdictWord>, host: &str) -> Entry {
     let mut entry = Entry::new(event);
@@ -225,4 +228,77 @@ async fn a_record_leads_to_its_sandbox_its_server_its_limit_and_what_changed() {
     assert!(leads(&page, "/policies/p/versions/2#changed"), "{page}");
     let version = get("/policies/p/versions/2").await.body;
     assert!(version.contains("id=\"changed\""), "{version}");
+}
+
+#[tokio::test]
+async fn a_start_that_failed_leads_to_no_sandbox_and_a_sandbox_to_no_server_that_is_gone() {
+    let appliance = Furnished::new().await;
+    let cookies = signed_in(&appliance);
+    let admin = &cookies[4];
+    let get = async |what: &str| appliance.page(&format!("GET {what}"), admin).await.body;
+    let own = format!("/sandboxes/{}", appliance.sandbox);
+    assert!(leads(&get(&own).await, "/servers/docs"));
+    let never = "01890000-0000-7000-8000-00000000dead";
+    let asked = |sandbox: &str, words: &str| {
+        let mut entry = Entry::new(Event::Admin);
+        entry.profile = Some("ana".into());
+        entry.server = Some("docs".into());
+        entry.sandbox = Some(SandboxId::new(sandbox.parse().unwrap()));
+        entry.findings = vec![words.into()];
+        entry
+    };
+    appliance
+        .record([
+            asked(&appliance.sandbox, "sandbox start asked for"),
+            asked(never, "sandbox start asked for"),
+            asked(never, "sandbox not started: it cannot"),
+        ])
+        .await;
+    let list = get("/audit?event=admin&server=docs").await;
+    assert!(list.contains("not started: it cannot"), "{list}");
+    assert!(leads(&list, &own), "{list}");
+    let nowhere = format!("/sandboxes/{never}");
+    assert!(!leads(&list, &nowhere), "{list}");
+    let found = get(&format!("/api/v1/audit?sandbox={never}")).await;
+    let found: serde_json::Value = serde_json::from_str(&found).unwrap();
+    let records = found["records"].as_array().unwrap();
+    assert_eq!(records.len(), 2, "{found}");
+    for one in records {
+        let page = get(&format!("/audit/{}", one["id"].as_str().unwrap())).await;
+        assert!(page.contains(never) && !leads(&page, &nowhere), "{page}");
+    }
+    appliance.lab.make(&Change::RemoveServer {
+        name: "docs".to_owned(),
+    });
+    let page = get(&own).await;
+    assert!(page.contains("registered no longer"), "{page}");
+    assert!(!leads(&page, "/servers/docs"), "{page}");
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_search_is_told_beside_its_form() {
+    let appliance = Furnished::new().await;
+    let cookies = signed_in(&appliance);
+    for query in ["verdict=maybe", "hosst=a", "host=a&host=b"] {
+        for page in ["/audit", "/live"] {
+            let what = format!("GET {page}?{query}");
+            let shown = appliance.page(&what, &cookies[4]).await;
+            assert_eq!(shown.status, 400, "{what}: {shown:?}");
+            let has_form = shown.body.contains("<form class=\"card\" method=\"get\"");
+            assert_eq!(
+                has_form,
+                page == "/audit" || query == "verdict=maybe",
+                "{what}"
+            );
+        }
+    }
+    // What would be put in force for all, if a word that is none were passed over.
+    for what in [
+        "GET /policies/p/assign?team=x",
+        "GET /policies/p/unassign?team=x",
+        "GET /policies/p/floor?act=set&team=x",
+    ] {
+        let shown = appliance.page(what, &cookies[4]).await;
+        assert_eq!(shown.status, 400, "{what}: {shown:?}");
+    }
 }

@@ -326,7 +326,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
     make(
         "POST /api/v1/held/{id}/allow",
         "POST /api/v1/held/h1/allow",
-        r#"{"for": "once", "width": "path", "reason": "it may"}"#,
+        r#"{"for": "once", "reason": "it may"}"#,
         deciders(204),
     ),
     make(
