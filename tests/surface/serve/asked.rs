@@ -263,7 +263,10 @@ fn a_rule_for_an_hour_or_for_ever_lets_what_waits_pass_and_all_that_is_like_it()
     let b = appliance.waits(&token, "/b");
     // Once opens nothing: how much is no question, and is not passed over.
     let wide = appliance.gig(&["approvals", "allow", &b, "--width", "host"], "");
-    assert!(wide.status != 0 && wide.errors.contains("writes none"), "{wide:?}");
+    assert!(
+        wide.status != 0 && wide.errors.contains("writes none"),
+        "{wide:?}"
+    );
     let allowed = appliance.gig(&["approvals", "allow", &b], "");
     assert_eq!(allowed.status, 0, "{allowed:?}");
     assert!(allowed.output.contains("allowed once"), "{allowed:?}");
