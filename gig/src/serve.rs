@@ -107,7 +107,7 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
         hasher: Hasher::new()?,
         traffic,
         node: appliance.node.clone(),
-        listens: network::seen_at(local)?,
+        listens: network::seen_at(local),
         audit_keys: [&*args.audit_key, &[appliance.key.public()]].concat(),
         names_kept: names_kept(args),
         watch,

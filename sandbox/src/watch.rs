@@ -145,15 +145,33 @@ impl Watch {
     }
 }
 
-/// What is read-only within a writable mount: that one's source, and where in it.
-fn kept(binds: &[VettedBind]) -> impl Iterator<Item = (&Path, &Path)> {
-    let of = |mode| binds.iter().filter(move |bind| bind.mode == mode);
-    of(BindMode::Ro).flat_map(move |read_only| {
-        of(BindMode::Rw).filter_map(move |whole| {
-            let place = read_only.dest.strip_prefix(&whole.dest).ok()?;
-            (whole.directory && !place.as_os_str().is_empty()).then_some((&*whole.source, place))
-        })
-    })
+/// What is read-only right within a writable mount, and what of such mounts lies in another one: that one's source, and
+/// where in it.
+fn kept(binds: &[VettedBind]) -> Vec<(&Path, &Path)> {
+    let mut kept = Vec::new();
+    for read_only in binds.iter().filter(|bind| bind.mode == BindMode::Ro) {
+        let mut inner = read_only;
+        while let Some((whole, place)) = around(binds, inner)
+            && whole.mode == BindMode::Rw
+            && whole.directory
+        {
+            kept.push((&*whole.source, place));
+            inner = whole;
+        }
+    }
+    kept
+}
+
+/// The mount in which another one has its place: the nearest above it.
+fn around<'a>(
+    binds: &'a [VettedBind],
+    inner: &'a VettedBind,
+) -> Option<(&'a VettedBind, &'a Path)> {
+    let above = binds.iter().filter_map(|whole| {
+        let place = inner.dest.strip_prefix(&whole.dest).ok()?;
+        (!place.as_os_str().is_empty()).then_some((whole, place))
+    });
+    above.max_by_key(|(whole, _)| whole.dest.components().count())
 }
 
 #[cfg(test)]
@@ -236,6 +254,16 @@ mod tests {
         for (inner, outer) in [(read, read), (write, write), (write, read)] {
             assert!(watch(inner, outer).is_none());
         }
+        // Within another one that is read-only nothing can be written, whatever becomes of it.
+        let binds = [
+            bind("", write),
+            bind(".git", read),
+            bind(".git/config", read),
+        ];
+        let nested = Watch::over(&binds, None).unwrap().unwrap();
+        fs::write(git.join("other"), "").unwrap();
+        fs::rename(git.join("other"), git.join("config")).unwrap();
+        assert_eq!(nested.look().unwrap(), None);
         let watch = watch(read, write).unwrap();
         fs::write(git.join("config"), "in its place").unwrap();
         fs::write(git.join("config.lock"), "").unwrap();

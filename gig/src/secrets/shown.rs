@@ -20,12 +20,16 @@ pub(crate) fn told<'a>(
     secrets: &[Arc<Secret>],
 ) -> Vec<String> {
     let mut told = Vec::new();
+    let mut left = ALL;
     for file in shown.flat_map(near) {
-        let small =
-            fs::metadata(&file).is_ok_and(|facts| facts.is_file() && facts.len() <= LARGEST);
-        let Some(content) = small.then(|| fs::read(&file).ok()).flatten() else {
+        // Where a link leads is shown by its own name, or not at all.
+        let facts = fs::symlink_metadata(&file).ok();
+        let facts = facts.filter(|facts| facts.is_file() && facts.len() <= LARGEST.min(left));
+        let Some(facts) = facts else { continue };
+        let Ok(content) = fs::read(&file) else {
             continue;
         };
+        left = left.saturating_sub(facts.len());
         for secret in secrets.iter().filter(|secret| holds(&content, secret)) {
             told.push(format!(
                 "{} is shown to the program and holds the value of secret {}: what is in there can be read inside",
@@ -49,6 +53,8 @@ fn near(path: &Path) -> Vec<PathBuf> {
 
 /// Configuration is short.
 const LARGEST: u64 = 256 * 1024;
+/// Of all files, in octets: a start should not wait for them.
+const ALL: u64 = 8 * 1024 * 1024;
 /// A start should not wait for a folder of a hundred thousand files.
 const MOST: usize = 500;
 /// Below the top of a folder.

@@ -3,7 +3,6 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use anyhow::Context as _;
 use gig_policy::{Host, Port};
 use gig_proxy::{NeverOpen, UpstreamProxy, tls::roots::Roots};
 
@@ -37,12 +36,12 @@ impl Network {
     }
 }
 
-/// Where other nodes reach what listens at `local`.
-///
-/// # Errors
-/// When this host's addresses cannot be read.
-pub(super) fn seen_at(local: SocketAddr) -> anyhow::Result<Vec<SocketAddr>> {
-    gig_proxy::reached_at(local).context("cannot tell other nodes where this gig listens")
+/// Where other nodes reach what listens at `local`; told in the log where this host's addresses cannot be read.
+pub(super) fn seen_at(local: SocketAddr) -> Vec<SocketAddr> {
+    gig_proxy::reached_at(local).unwrap_or_else(|error| {
+        tracing::warn!(%error, "other nodes are not told where this gig listens, to close it to their sandboxes");
+        Vec::new()
+    })
 }
 
 /// Where gig and its database are reached, as far as it is told.

@@ -142,8 +142,11 @@ impl Policy {
             return Ok(passage);
         };
         if permit.handling() != Handling::Inspect {
-            // What is not looked into gets no secret.
-            return match secrets.is_empty() {
+            // What is not looked into gets what the program is handed, and no other secret.
+            let entrusted = self.entrusted_unopened(&host, port, permit.handling());
+            let is_handed =
+                |name: &Arc<str>| entrusted.iter().any(|grant| grant.name.as_str() == &**name);
+            return match secrets.iter().all(is_handed) {
                 true => Ok(passage),
                 false => Err(self.misused(passage.rule)),
             };

@@ -13,7 +13,7 @@ use crate::{
     intent::AppProtocol,
     policy::Policy,
     rule::{Rule, Target},
-    secret_grant::Binding,
+    secret_grant::{Binding, SecretGrant},
     secret_name::SecretName,
     verdict::Handling,
 };
@@ -54,7 +54,8 @@ impl Policy {
         let mut considered = Vec::new();
         for rule in self.rules() {
             for grant in rule.secrets.iter().filter(|grant| grant.name == *name) {
-                let outcome = readable(&url).and_then(|url| of_rule(rule, &all, method, url));
+                let outcome =
+                    readable(&url).and_then(|url| of_rule((rule, grant), &all, method, url));
                 let ports = port_list(rule.ports.iter().map(|port| &port.port));
                 considered.push(GrantConsidered {
                     rule: rule.reference.to_string(),
@@ -98,7 +99,12 @@ fn readable(url: &Result<Url, Box<Hostless>>) -> Result<&Url, String> {
     ))
 }
 
-fn of_rule(rule: &Rule, all: &[&Rule], method: &str, url: &Url) -> Result<String, String> {
+fn of_rule(
+    (rule, grant): (&Rule, &SecretGrant),
+    all: &[&Rule],
+    method: &str,
+    url: &Url,
+) -> Result<String, String> {
     let speaks = match (&rule.target, &url.host) {
         (Target::Names(pattern), Host::Name(name)) => {
             pattern.matches(name) || consider::is_apex(pattern, name)
@@ -114,7 +120,10 @@ fn of_rule(rule: &Rule, all: &[&Rule], method: &str, url: &Url) -> Result<String
     }
     let outcome = consider::outcome(rule, all, method, url)?;
     if rule.handling != Handling::Inspect {
-        return Err("the bytes are not looked into, so nothing is swapped in".to_owned());
+        return match grant.entrusted {
+            true => Ok("unopened, as the program sends it".to_owned()),
+            false => Err("the bytes are not looked into, so nothing is swapped in".to_owned()),
+        };
     }
     if url.protocol != AppProtocol::Https && !rule.clear_text_secrets {
         return Err("it goes in clear text only where `protocol: http` is written".to_owned());

@@ -115,9 +115,13 @@ fn secrets(rule: &Rule, findings: &mut Vec<Finding>) {
     let names = names.join(", ");
     for grant in rule.secrets.iter().filter(|grant| grant.entrusted) {
         let message = format!(
-            "the program is handed the value of {} and can send it wherever it may send anything: \
-             leave `entrusted` out, so that it holds a sentinel",
-            grant.name
+            "the program is handed the value of {}, and can send it disguised wherever it may send anything{}",
+            grant.name,
+            match rule.handling {
+                Handling::Inspect => ": leave `entrusted` out, so that it holds a sentinel",
+                // Nothing is swapped there.
+                Handling::Passthrough | Handling::Opaque => "",
+            }
         );
         push(findings, FindingKind::SecretEntrusted, rule, message);
     }
@@ -127,10 +131,11 @@ fn secrets(rule: &Rule, findings: &mut Vec<Finding>) {
             rule.target
         );
         push(findings, FindingKind::SecretInClearText, rule, message);
-    } else if !rule
-        .ports
-        .iter()
-        .any(|p| p.protocols.has(AppProtocol::Https))
+    } else if rule.handling == Handling::Inspect
+        && !rule
+            .ports
+            .iter()
+            .any(|p| p.protocols.has(AppProtocol::Https))
     {
         let message = format!(
             "{names} is never swapped in, since the entry allows clear text alone: add an https \

@@ -27,7 +27,7 @@ impl Policy {
     }
 
     /// The secrets whose values, which the program was handed, may go to this host and port in octets that are not
-    /// looked into; none where they are.
+    /// looked into; none where they are, or are by the rule that decides.
     #[must_use]
     pub fn entrusted_unopened(
         &self,
@@ -36,7 +36,8 @@ impl Policy {
         handling: Handling,
     ) -> Arc<[SecretGrant]> {
         let mut entrusted = SharedUnion::default();
-        if handling != Handling::Inspect {
+        let decides = self.first_table(host, port, None);
+        if handling != Handling::Inspect && decides.is_ok_and(|one| one.handling == handling) {
             for table in self.tables(host, port, handling) {
                 entrusted.add(&table.secrets);
             }

@@ -9,6 +9,7 @@ use crate::{
     moment::Moment,
     rule::{Rule, Target},
     secret_name::SecretName,
+    verdict::Handling,
 };
 
 /// One rule that lets a secret go somewhere.
@@ -29,6 +30,8 @@ pub struct SecretWay {
     target: Target,
     port: Port,
     clear_text: bool,
+    /// In octets that gig does not look into: nobody but the program says whether they are encrypted.
+    unopened: bool,
     entrusted: bool,
     captures: bool,
     until: Option<Moment>,
@@ -52,7 +55,8 @@ impl SecretWay {
         };
         let same = self.name == wider.name && self.port == wider.port;
         let how = self.captures == wider.captures && (wider.entrusted || !self.entrusted);
-        same && how && reaches && lasts && (wider.clear_text || !self.clear_text)
+        let opened = (wider.clear_text || !self.clear_text) && (wider.unopened || !self.unopened);
+        same && how && reaches && lasts && opened
     }
 }
 
@@ -63,6 +67,9 @@ impl fmt::Display for SecretWay {
         write!(f, "{name} to {target}:{port}")?;
         if self.clear_text {
             f.write_str(" in clear text")?;
+        }
+        if self.unopened {
+            f.write_str(" unopened")?;
         }
         Ok(())
     }
@@ -91,6 +98,7 @@ impl Policy {
                     target: rule.target.clone(),
                     port,
                     clear_text,
+                    unopened: rule.handling != Handling::Inspect,
                     entrusted: grant.entrusted,
                     captures: grant.captures,
                     until: rule.expires,

@@ -13,8 +13,9 @@ use crate::{
     caller::Caller,
     credential::watched::{Entrusted, WatchedStream},
     enforce::{
+        astray::Why,
         connect::{Attempt, Outcome},
-        secret::raise_alarm,
+        secret::{raise_alarm, shown_host},
     },
     opaque::{SpliceEnd, SpliceLimits, splice_until},
     subject::ConnectionFacts,
@@ -135,6 +136,9 @@ pub(super) async fn pass<S>(
                 spliced.end = SpliceEnd::Refused(DenyReason::SecretMisuse);
                 let entry = attempt.entry(Event::SecretMisuse);
                 raise_alarm(caller.ledger(), entry, &misuse);
+                let host = shown_host(attempt.subject, &attempt.host.to_string());
+                let why = || Why::unopened(&misuse, &host, attempt.port);
+                outcome.why.get_or_insert_with(why);
             }
             outcome.tally = Some(Arc::clone(stream.tally()));
             spliced

@@ -36,6 +36,8 @@ pub struct WatchedStream<S> {
 pub struct Entrusted {
     subject: Arc<Subject>,
     at: (Host, Port, Handling),
+    /// A rule let it go: what is only observed, or what a person let go, is granted nothing.
+    ruled: bool,
     /// [`Subject::changes`] when it was asked.
     changes: u64,
     granted: Arc<[SecretGrant]>,
@@ -48,6 +50,7 @@ impl Entrusted {
         let mut entrusted = Self {
             subject: Arc::clone(subject),
             at: (permit.host().clone(), permit.port(), permit.handling()),
+            ruled: permit.rule().is_some() && !permit.released() && permit.would_deny().is_none(),
             changes: 0,
             granted: Arc::default(),
         };
@@ -60,7 +63,10 @@ impl Entrusted {
         self.changes = self.subject.changes();
         let (host, port, handling) = &self.at;
         let policy = self.subject.policy();
-        self.granted = policy.entrusted_unopened(host, *port, *handling);
+        self.granted = match self.ruled {
+            true => policy.entrusted_unopened(host, *port, *handling),
+            false => Arc::default(),
+        };
     }
 
     /// Asks again where the policy was replaced; whether it was.

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use gig_audit::{Entry, why};
-use gig_policy::{AppProtocol, DenyReason, SecretGrant, SecretName, Verdict};
+use gig_policy::{AppProtocol, DenyReason, Port, SecretGrant, SecretName, Verdict};
 use gig_vault::SecretUnavailable;
 
 use super::{ledger::Ledger, request::Asked, secret::name_is_misused};
@@ -37,6 +37,24 @@ impl Why {
         let cure = cure(asked, misuse);
         Self {
             text: format!("{}: {cure}", misuse.text).into(),
+            own: misuse.own,
+            findings: Vec::new(),
+        }
+    }
+
+    /// Of a value in a stream to `host` and `port` that is not opened.
+    #[must_use]
+    pub fn unopened(misuse: &Misuse, host: &str, port: Port) -> Self {
+        let Misuse { name, text, .. } = misuse;
+        let cure = match misuse.revoked {
+            true => ended(name),
+            false => format!(
+                "unopened, it goes only where the rule of that host and port entrusts it; only if it belongs to \
+                 {host}:{port}, write there: `secrets: [{{name: {name}, entrusted: true}}]`"
+            ),
+        };
+        Self {
+            text: format!("{text}: {cure}").into(),
             own: misuse.own,
             findings: Vec::new(),
         }
@@ -150,10 +168,7 @@ fn cure(asked: &Asked, misuse: &Misuse) -> String {
     let policy = asked.subject.policy();
     let here = format!("{}:{}", asked.shown_host(), asked.port);
     if misuse.revoked {
-        return format!(
-            "it was replaced, revoked or has expired, and goes nowhere any more; the sentinel that a sandbox gets for \
-             {name} stands for the value of now"
-        );
+        return ended(name);
     }
     let granted: Vec<SecretGrant> = match asked.decided_by(&policy) {
         Verdict::Allow(permit) => match asked.subject.wallet() {
@@ -182,6 +197,14 @@ fn cure(asked: &Asked, misuse: &Misuse) -> String {
     }
 }
 
+/// Of a value that is none any more.
+fn ended(name: &SecretName) -> String {
+    format!(
+        "it was replaced, revoked or has expired, and goes nowhere any more; the sentinel that a sandbox gets for \
+         {name} stands for the value of now"
+    )
+}
+
 /// Of a request that may carry no such secret at all.
 fn unbound(asked: &Asked, name: &SecretName, bound: &[String]) -> String {
     let policy = asked.subject.policy();
@@ -204,7 +227,7 @@ fn unbound(asked: &Asked, name: &SecretName, bound: &[String]) -> String {
             false => known,
         };
         return format!(
-            "{known}, and in clear text no secret goes unless the host's rule says `protocol: http`: use https"
+            "{known}, and in clear text no secret goes unless the host's rule says `protocol: http` and names it: use https"
         );
     }
     // A login made inside: what would bind a secret of that name is refused beside it.

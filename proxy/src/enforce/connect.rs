@@ -11,6 +11,7 @@ use gig_policy::{
 };
 
 use super::{
+    astray::Why,
     hold::Heard,
     ledger::Ledger,
     secret::{name_is_misused, shown_host, shown_tls},
@@ -81,6 +82,8 @@ pub struct Outcome {
     pub by_proxy: Option<ProxyFault>,
     /// What else was found, in a fixed word.
     pub finding: Option<&'static str>,
+    /// Why a value in it did not go.
+    pub why: Option<Why>,
     /// What was seen in it of secrets, where it was watched for them.
     pub tally: Option<Arc<Tally>>,
 }
@@ -239,6 +242,8 @@ pub async fn record_outcome(ledger: &Ledger, attempt: &Attempt<'_>, outcome: Out
     let by_proxy = outcome.by_proxy.map(|fault| fault.to_string().into());
     entry.findings.extend(by_proxy);
     entry.findings.extend(outcome.finding.map(Into::into));
+    let why = outcome.why.iter().flat_map(Why::findings);
+    entry.findings.extend(why);
     if let Some(tally) = &outcome.tally {
         entry.secrets = tally.names();
         entry.findings.extend(tally.findings());

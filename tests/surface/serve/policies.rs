@@ -222,8 +222,11 @@ fn the_console_takes_out_of_force_removes_and_brings_back() {
     assert!(page("/policies/web").contains("Version 2"));
     // Nobody else's to do.
     let viewer = appliance.token("viewer");
-    for path in ["/policies/web/remove", "/policies/web/unassign"] {
-        let form = appliance.form(path, "on=2&server=").token(&viewer);
+    for (path, fields) in [
+        ("/policies/web/remove", "on=2"),
+        ("/policies/web/unassign", "server="),
+    ] {
+        let form = appliance.form(path, fields).token(&viewer);
         assert_eq!(form.send(&appliance).status, 403, "{path}");
     }
 }

@@ -106,8 +106,8 @@ fn misused(denied: &Denied) -> String {
                 .to_owned()
         }
         Some("tcp") => {
-            "what passes unopened (`protocol: tcp`, `tls: passthrough`) takes no secret: only what gig opens, http and \
-             https, does"
+            "what passes unopened (`protocol: tcp`, `tls: passthrough`) takes no sentinel, and a value only where the \
+             rule of that host and port entrusts it: `secrets: [{name: NAME, entrusted: true}]`"
                 .to_owned()
         }
         // What is in the place of a value in a name.
