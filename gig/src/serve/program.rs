@@ -107,7 +107,6 @@ fn file_of(program: &str, binds: &[Bind]) -> Option<PathBuf> {
     (is_file && !seen && !taken).then(|| file.to_owned())
 }
 
-/// `PATH[:DEST]`, as `gig run --ro` takes it.
 /// The files and folders of this machine that it shows to its program.
 pub(super) fn shown(server: &ServerSpec, kept: Option<&Kept>) -> Vec<PathBuf> {
     let read_only = server.read_only.iter();
@@ -120,6 +119,7 @@ pub(super) fn shown(server: &ServerSpec, kept: Option<&Kept>) -> Vec<PathBuf> {
     binds.chain(kept).collect()
 }
 
+/// `PATH[:DEST]`, as `gig run --ro` takes it.
 fn bind(text: &str) -> anyhow::Result<Bind> {
     let arg =
         value::bind(text).map_err(|why| anyhow!("cannot show {text:?} to the program: {why}"))?;

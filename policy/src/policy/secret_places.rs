@@ -29,12 +29,21 @@ pub struct SecretWay {
     name: SecretName,
     target: Target,
     port: Port,
-    clear_text: bool,
-    /// In octets that gig does not look into: nobody but the program says whether they are encrypted.
-    unopened: bool,
+    openly: Openly,
     entrusted: bool,
     captures: bool,
     until: Option<Moment>,
+}
+
+/// Who but its host can read a secret on its way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Openly {
+    /// Nobody: gig has it in TLS.
+    Sealed,
+    /// Everybody on the way.
+    ClearText,
+    /// In octets that gig does not look into: as the program has it.
+    Unopened,
 }
 
 impl SecretWay {
@@ -55,8 +64,8 @@ impl SecretWay {
         };
         let same = self.name == wider.name && self.port == wider.port;
         let how = self.captures == wider.captures && (wider.entrusted || !self.entrusted);
-        let opened = (wider.clear_text || !self.clear_text) && (wider.unopened || !self.unopened);
-        same && how && reaches && lasts && opened
+        let openly = self.openly == Openly::Sealed || self.openly == wider.openly;
+        same && how && reaches && lasts && openly
     }
 }
 
@@ -65,24 +74,27 @@ impl fmt::Display for SecretWay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (name, target, port) = (self.name.as_str(), &self.target, self.port);
         write!(f, "{name} to {target}:{port}")?;
-        if self.clear_text {
-            f.write_str(" in clear text")?;
-        }
-        if self.unopened {
-            f.write_str(" unopened")?;
-        }
-        Ok(())
+        f.write_str(match self.openly {
+            Openly::Sealed => "",
+            Openly::ClearText => " in clear text",
+            Openly::Unopened => " unopened",
+        })
     }
 }
 
-/// Where a rule sends anything of a secret: by TLS, or in clear text where the rule says so.
-fn ports(rule: &Rule) -> impl Iterator<Item = (Port, bool)> {
+/// Where a rule sends anything of a secret: by TLS, in clear text where the rule says so, or unopened.
+fn ports(rule: &Rule) -> impl Iterator<Item = (Port, Openly)> {
     rule.ports.iter().filter_map(|grant| {
         let is_clear = rule.clear_text_secrets && grant.protocols.has(AppProtocol::Http);
         let goes = is_clear
             || grant.protocols.has(AppProtocol::Https)
             || grant.protocols.has(AppProtocol::Tcp);
-        goes.then_some((grant.port, is_clear))
+        let openly = match (rule.handling, is_clear) {
+            (Handling::Passthrough | Handling::Opaque, _) => Openly::Unopened,
+            (Handling::Inspect, true) => Openly::ClearText,
+            (Handling::Inspect, false) => Openly::Sealed,
+        };
+        goes.then_some((grant.port, openly))
     })
 }
 
@@ -93,12 +105,11 @@ impl Policy {
         let mut ways = Vec::new();
         for rule in self.rules() {
             for grant in rule.secrets.iter() {
-                ways.extend(ports(rule).map(|(port, clear_text)| SecretWay {
+                ways.extend(ports(rule).map(|(port, openly)| SecretWay {
                     name: grant.name.clone(),
                     target: rule.target.clone(),
                     port,
-                    clear_text,
-                    unopened: rule.handling != Handling::Inspect,
+                    openly,
                     entrusted: grant.entrusted,
                     captures: grant.captures,
                     until: rule.expires,
@@ -172,7 +183,12 @@ mod tests {
     #[test]
     fn a_way_is_within_another_that_goes_as_far_as_openly_and_for_as_long() {
         let ways = |entry: &str| {
-            let text = format!("version: 1\negress:\n  - {{{entry}, secrets: [TOKEN]}}\n");
+            let secret = match entry.contains("tcp") || entry.contains("entrusting") {
+                true => "{name: TOKEN, entrusted: true}",
+                false => "TOKEN",
+            };
+            let entry = entry.trim_end_matches(" # entrusting");
+            let text = format!("version: 1\negress:\n  - {{{entry}, secrets: [{secret}]}}\n");
             let builder = crate::PolicyBuilder::new("p").document(&text, "p").unwrap();
             builder.build().unwrap().secret_ways()
         };
@@ -201,6 +217,10 @@ mod tests {
             (
                 "host: a.example, ports: [443]",
                 "host: a.example, ports: [443], expires: 2031-01-01T00:00:00Z",
+            ),
+            (
+                "host: a.example, ports: [443], protocol: tcp",
+                "host: a.example, ports: [443] # entrusting",
             ),
         ] {
             assert!(!within(own, known), "{own} within {known}");

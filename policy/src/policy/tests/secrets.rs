@@ -44,7 +44,8 @@ fn what_is_not_opened_takes_only_secrets_that_are_handed_in() {
         "egress:\n- {host: db.example, ports: [5432], protocol: tcp, secrets: [{name: T, entrusted: true}]}\n\
          - {host: '*.example', ports: [5432], protocol: tcp, secrets: [{name: U, entrusted: true}]}\n\
          - {host: p.example, ports: [443], tls: passthrough, secrets: [{name: V, entrusted: true}]}\n\
-         - {host: a.example, ports: [443], secrets: [{name: W, entrusted: true}]}",
+         - {host: a.example, ports: [443], secrets: [{name: W, entrusted: true}]}\n\
+         - {host: x.example, ports: [5432], protocol: http}",
     );
     let may = |host: &str, port: u16, handling| -> Vec<String> {
         let host = Host::Name(host.parse().unwrap());
@@ -59,6 +60,8 @@ fn what_is_not_opened_takes_only_secrets_that_are_handed_in() {
         ("db.example", 5433, Opaque),
         ("a.example", 443, Inspect),
         ("a.example", 443, Opaque),
+        // The nearest rule decides, and it looks into them: a policy that only observes lets others pass.
+        ("x.example", 5432, Opaque),
     ] {
         assert_eq!(may(host, port, handling), [""; 0], "{host}:{port}");
     }

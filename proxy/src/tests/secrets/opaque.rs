@@ -148,29 +148,6 @@ async fn a_value_that_the_program_was_entrusted_with_goes_to_its_own_host_and_po
     );
 }
 
-/// What is only observed was granted nothing.
-#[tokio::test]
-async fn a_value_goes_nowhere_by_a_rule_that_does_not_decide() {
-    let policy = "
-version: 1
-name: test
-mode: observe
-egress:
-  - {host: db.test, ports: [5432], protocol: http, allow_private: [127.0.0.0/8]}
-  - {host: '*.test', ports: [5432], protocol: tcp, allow_private: [127.0.0.0/8], secrets: [{name: TOKEN, entrusted: true}]}
-";
-    let keeper = Keeper::with(&[]);
-    keeper.entrust("TOKEN", VALUE);
-    let (lab, origin) = world_under(policy, &keeper).await;
-    let mut stream = lab.connect(Way::to("db.test", 5432)).await;
-    let text = format!("AUTH {VALUE}");
-    stream.write_all(text.as_bytes()).await.unwrap();
-    let mut rest = Vec::new();
-    stream.read_to_end(&mut rest).await.ok();
-    lab.until_records(Event::SecretMisuse, 1).await;
-    assert!(!origin.seen.text().contains(VALUE));
-}
-
 #[tokio::test]
 async fn a_value_that_another_sandbox_may_be_entrusted_with_does_not_pass() {
     let keeper = Keeper::with(&[]);
