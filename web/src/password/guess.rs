@@ -78,8 +78,9 @@ fn is_common(letters: &[char]) -> bool {
             rest = rest.replace(word, "");
         }
         let has_one = rest.len() < whole;
-        rest.retain(|one| !one.is_ascii_digit());
-        has_one && rest.chars().count() < BESIDE
+        let (digits, others): (Vec<char>, Vec<char>) = rest.chars().partition(char::is_ascii_digit);
+        let more = digits.len().saturating_sub(DIGITS);
+        has_one && others.len() + more < BESIDE
     })
 }
 
@@ -87,6 +88,8 @@ fn is_common(letters: &[char]) -> bool {
 const SHORTEST_NAME: usize = 3;
 /// So few characters beside a word that is known are tried with it.
 const BESIDE: usize = 4;
+/// So many digits beside one: a date, `123456`.
+const DIGITS: usize = 6;
 /// `abcabcabcabc`.
 const PERIOD: usize = 3;
 /// From one row to another, or back.
@@ -187,6 +190,7 @@ mod tests {
             "own password of ana",
             "f4e0b1d59a3c",
             "739182645017",
+            "739182645017193test",
             "日本語の長いパスワード文",
         ] {
             assert_eq!(refuse("margarethe", password), Ok(()), "{password}");
