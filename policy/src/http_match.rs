@@ -64,8 +64,9 @@ impl fmt::Display for Method {
     }
 }
 
-/// Whether a text is a token, which every method is.
-pub(crate) fn is_token(text: &str) -> bool {
+/// Whether a text is a token (RFC 9110 §5.6.2), which every method is, and the name of every field.
+#[must_use]
+pub fn is_token(text: &str) -> bool {
     let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
     !text.is_empty() && text.bytes().all(token)
 }

@@ -3,6 +3,7 @@
 pub mod announced;
 pub mod elsewhere;
 pub mod overrides;
+mod own;
 pub mod resolver;
 pub mod vet;
 

@@ -3,8 +3,8 @@
 //! The kernel takes a mount away when another mount namespace removes its place or renames something over it
 //! (`mount_namespaces(7)`), and leaves it where its place is moved to. What was covered, or what is new in its
 //! place, is then seen inside, or may be written. So each directory between a mount and what is covered in it, or
-//! mounted read-only in it, is watched, for the names that lead there. Promises that whoever waits for the sandbox ends it then; not that nothing was read
-//! before. Sockets and FIFOs come and go with their programs and are not watched.
+//! mounted read-only in it, is watched, for the names that lead there. Promises that whoever waits for the sandbox
+//! ends it then; not that nothing was read before. Sockets and FIFOs come and go with their programs and are not watched.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -45,6 +45,13 @@ impl Watch {
         root: Option<(&Path, &[Mask])>,
     ) -> Result<Option<Self>, Unwatched> {
         let mut names: BTreeMap<PathBuf, BTreeSet<OsString>> = BTreeMap::new();
+        let mut lead = |source: &Path, place: &Path| {
+            let mut above = source.to_owned();
+            for name in place {
+                names.entry(above.clone()).or_default().insert(name.into());
+                above.push(name);
+            }
+        };
         let mut among = |source: &Path, masks: &[Mask]| {
             for mask in masks {
                 let whole = source.join(&mask.below);
@@ -52,11 +59,7 @@ impl Watch {
                 if kind.is_ok_and(|kind| kind.is_socket() || kind.is_fifo()) {
                     continue;
                 }
-                let mut above = source.to_owned();
-                for name in &mask.below {
-                    names.entry(above.clone()).or_default().insert(name.into());
-                    above.push(name);
-                }
+                lead(source, &mask.below);
             }
         };
         let mut waiting: Vec<&VettedBind> = binds.iter().collect();
@@ -70,14 +73,10 @@ impl Watch {
             among(path, masks);
         }
         for (whole, place) in kept(binds) {
-            let mut above = whole.to_owned();
-            for name in place {
-                // What is not there is no place of a mount: another one covers it.
-                if !above.is_dir() {
-                    break;
-                }
-                names.entry(above.clone()).or_default().insert(name.into());
-                above.push(name);
+            // Where there is no place, its mount says so.
+            let above = whole.join(place);
+            if above.parent().is_some_and(Path::is_dir) {
+                lead(whole, place);
             }
         }
         if names.is_empty() {

@@ -60,6 +60,11 @@ impl AnswerStatus {
         retry_after: None,
     };
 
+    /// Of a page that is shown with what was refused, if anything was.
+    pub(crate) fn beside(problem: Option<&Problem>) -> Self {
+        problem.map_or(Self::OK, Problem::answer_status)
+    }
+
     /// Gives an answer both.
     pub(crate) fn of(self, answer: impl IntoResponse) -> Response {
         let mut answer = (self.status, answer).into_response();

@@ -4,11 +4,12 @@
 //! The trait is implemented by the composition root, which alone knows the hub, the proxy and the
 //! vault. Tests implement it with a fake.
 
-use std::{net::Ipv4Addr, sync::Arc};
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    sync::Arc,
+};
 
 use futures_util::future::{BoxFuture, Shared};
-use std::net::SocketAddr;
-
 use gig_policy::{Policy, SandboxId};
 use jiff::Timestamp;
 use serde::Serialize;

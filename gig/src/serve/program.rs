@@ -3,14 +3,17 @@
 use std::{
     ffi::OsString,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use anyhow::{Context, anyhow, bail};
 use gig_policy::SandboxId;
 use gig_sandbox::{Bind, BindMode, CpuShare, Kept, ResourceLimits, SeccompProfile, Spec, Stdio};
-use gig_web::store::ServerSpec;
+use gig_vault::Secret;
+use gig_web::store::{Server, ServerSpec};
+use tokio::runtime::Handle;
 
-use crate::{args::value, private_places};
+use crate::{args::value, private_places, secrets::shown};
 
 /// What of a sandbox is the appliance's, and not the server's.
 pub(super) struct Surroundings {
@@ -107,8 +110,30 @@ fn file_of(program: &str, binds: &[Bind]) -> Option<PathBuf> {
     (is_file && !seen && !taken).then(|| file.to_owned())
 }
 
+/// What there is to say of files that show a value to the program; written to gig's log, and for the start's record.
+///
+/// # Errors
+/// When gig goes down meanwhile.
+pub(super) async fn shows_values(
+    server: &Server,
+    (secrets, kept): (Vec<Arc<Secret>>, Option<&Kept>),
+    runtime: &Handle,
+) -> anyhow::Result<Vec<String>> {
+    if secrets.is_empty() {
+        return Ok(Vec::new());
+    }
+    let paths = shown(&server.spec, kept);
+    let looking =
+        runtime.spawn_blocking(move || shown::told(paths.iter().map(PathBuf::as_path), &secrets));
+    let told = looking.await.context("the start was lost")?;
+    for words in &told {
+        tracing::warn!(server = %server.name, "{words}");
+    }
+    Ok(told)
+}
+
 /// The files and folders of this machine that it shows to its program.
-pub(super) fn shown(server: &ServerSpec, kept: Option<&Kept>) -> Vec<PathBuf> {
+fn shown(server: &ServerSpec, kept: Option<&Kept>) -> Vec<PathBuf> {
     let read_only = server.read_only.iter();
     let binds = read_only.filter_map(|text| Some(bind(text).ok()?.source));
     let kept = kept.and_then(|kept| match kept {

@@ -78,24 +78,26 @@ impl Secrets for VaultDesk {
                 removed.map(|_| 0).map_err(refused)
             }
         }?;
-        let doubt = match &change.doing {
+        let warnings = match &change.doing {
             SecretDoing::Add { value, .. } | SecretDoing::Rotate { value, .. } => {
-                let value = SecretBytes::copy_of(value.as_bytes());
-                vault::doubt(&vault, &name, &value).map(|(words, _)| words)
+                warnings(&vault, &name, value)
             }
-            SecretDoing::Remove { .. } => None,
+            SecretDoing::Remove { .. } => Vec::new(),
         };
-        let listed = match change.doing {
-            SecretDoing::Add { .. } | SecretDoing::Rotate { .. } => vault.listed(&name).ok(),
-            SecretDoing::Remove { .. } => None,
-        };
-        let open = listed.map(|listed| in_clear_text(&listed.services));
-        let warnings = doubt.into_iter().chain(open.into_iter().flatten());
-        Ok(SecretMade {
-            version,
-            warnings: warnings.collect(),
-        })
+        Ok(SecretMade { version, warnings })
     }
+}
+
+/// What a person should know of a secret that was given this value.
+fn warnings(vault: &Vault, name: &SecretName, value: &str) -> Vec<String> {
+    let value = SecretBytes::copy_of(value.as_bytes());
+    let doubt = vault::doubt(vault, name, &value).map(|(words, _)| words);
+    let listed = vault.listed(name).ok();
+    let open = listed.map(|listed| in_clear_text(&listed.services));
+    doubt
+        .into_iter()
+        .chain(open.into_iter().flatten())
+        .collect()
 }
 
 fn add(

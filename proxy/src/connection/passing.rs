@@ -136,9 +136,10 @@ pub(super) async fn pass<S>(
                 spliced.end = SpliceEnd::Refused(DenyReason::SecretMisuse);
                 let entry = attempt.entry(Event::SecretMisuse);
                 raise_alarm(caller.ledger(), entry, &misuse);
-                let host = shown_host(attempt.subject, &attempt.host.to_string());
-                let why = || Why::unopened(&misuse, &host, attempt.port);
-                outcome.why.get_or_insert_with(why);
+                outcome.why.get_or_insert_with(|| {
+                    let host = shown_host(attempt.subject, &attempt.host.to_string());
+                    Why::unopened(&misuse, &host, attempt.port)
+                });
             }
             outcome.tally = Some(Arc::clone(stream.tally()));
             spliced

@@ -174,12 +174,8 @@ impl Alarmed {
 
     fn told(&self, done: Result<(), RewriteError>) -> Result<(), RewriteError> {
         if done == Err(RewriteError::Misuse) {
-            self.tally.misused(Misuse {
-                name: self.secret.name.clone(),
-                text: "a part of the body is not signed with the sentinel".into(),
-                own: true,
-                revoked: false,
-            });
+            let text = "a part of the body is not signed with the sentinel";
+            self.tally.misused(Misuse::of_own(&self.secret.name, text));
         }
         done
     }

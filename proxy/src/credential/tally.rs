@@ -54,6 +54,18 @@ pub struct Misuse {
     pub revoked: bool,
 }
 
+impl Misuse {
+    /// Of a sentinel that the sandbox holds itself.
+    pub fn of_own(name: &SecretName, text: impl Into<Arc<str>>) -> Self {
+        Self {
+            name: name.clone(),
+            text: text.into(),
+            own: true,
+            revoked: false,
+        }
+    }
+}
+
 impl Tally {
     /// A value of this version went in its sentinel's place.
     pub fn swapped(&self, name: &SecretName, version: u64) {

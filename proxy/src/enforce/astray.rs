@@ -31,15 +31,19 @@ pub struct Why {
 }
 
 impl Why {
+    fn saying(text: String, own: bool) -> Self {
+        Self {
+            text: text.into(),
+            own,
+            findings: Vec::new(),
+        }
+    }
+
     /// Of what was on its way to where it is not bound.
     #[must_use]
     pub fn misused(asked: &Asked, misuse: &Misuse) -> Self {
         let cure = cure(asked, misuse);
-        Self {
-            text: format!("{}: {cure}", misuse.text).into(),
-            own: misuse.own,
-            findings: Vec::new(),
-        }
+        Self::saying(format!("{}: {cure}", misuse.text), misuse.own)
     }
 
     /// Of a value in a stream to `host` and `port` that is not opened.
@@ -53,11 +57,7 @@ impl Why {
                  {host}:{port}, write there: `secrets: [{{name: {name}, entrusted: true}}]`"
             ),
         };
-        Self {
-            text: format!("{text}: {cure}").into(),
-            own: misuse.own,
-            findings: Vec::new(),
-        }
+        Self::saying(format!("{text}: {cure}"), misuse.own)
     }
 
     /// Of a value that cannot be written where its sentinel stands.
@@ -69,11 +69,8 @@ impl Why {
     /// Of a secret that cannot be had. What its provider says of itself is for whoever looks after it.
     #[must_use]
     pub fn unavailable(why: &SecretUnavailable) -> Self {
-        Self {
-            text: why.to_string().into(),
-            own: !matches!(why, SecretUnavailable::Provider { .. }),
-            findings: Vec::new(),
-        }
+        let own = !matches!(why, SecretUnavailable::Provider { .. });
+        Self::saying(why.to_string(), own)
     }
 
     /// Of a permitted request that was stopped on its way.
@@ -86,11 +83,9 @@ impl Why {
         let source = failure.source.as_deref();
         let untreated = source.and_then(|source| source.downcast_ref::<Untreatable>());
         match (reason, untreated) {
-            (DenyReason::SecretUnplaceable, Some(untreated)) => Some(Self {
-                text: untreated.to_string().into(),
-                own: true,
-                findings: Vec::new(),
-            }),
+            (DenyReason::SecretUnplaceable, Some(untreated)) => {
+                Some(Self::saying(untreated.to_string(), true))
+            }
             (DenyReason::SecretUnplaceable, None) => Self::unwritten(tally),
             (DenyReason::SecretMisuse, _) => Self::astray(asked, tally),
             (DenyReason::SecretUnavailable, _) => {
@@ -117,11 +112,7 @@ impl Why {
 
     fn unplaceable(text: &str, why: Unplaceable) -> Self {
         let cure = why.cure();
-        Self {
-            text: format!("{text}: {cure}").into(),
-            own: true,
-            findings: Vec::new(),
-        }
+        Self::saying(format!("{text}: {cure}"), true)
     }
 
     /// Of names that do not agree. One that holds a sentinel or a value is an alarm, which `entry` is for, as if it had

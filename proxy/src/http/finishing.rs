@@ -192,12 +192,8 @@ impl Finishing {
             *unsent.request.headers_mut() = headers;
             let after = treated.map_err(|error| {
                 if error.reason == DenyReason::SecretMisuse {
-                    self.tally.misused(Misuse {
-                        name: error.name.clone(),
-                        text: error.why.as_str().into(),
-                        own: true,
-                        revoked: false,
-                    });
+                    let misuse = Misuse::of_own(&error.name, error.why.as_str());
+                    self.tally.misused(misuse);
                 }
                 Failure::caused(Side::Internal, error.reason, error)
             })?;

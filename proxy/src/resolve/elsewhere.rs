@@ -5,12 +5,14 @@
 //! before it, under another name or address, is the public URL's, which is closed by name.
 
 use std::{
-    fs, io,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    io,
+    net::{IpAddr, SocketAddr},
     sync::Arc,
 };
 
 use arc_swap::ArcSwap;
+
+use super::own;
 
 /// What is closed now; clones share it.
 #[derive(Debug, Clone, Default)]
@@ -37,56 +39,28 @@ pub fn reached_at(listener: SocketAddr) -> io::Result<Vec<SocketAddr>> {
     let ip = listener.ip().to_canonical();
     let all = match ip {
         _ if !ip.is_unspecified() => vec![ip],
-        IpAddr::V4(_) => v4(&fs::read_to_string(FIB)?),
+        IpAddr::V4(_) => own::v4()?,
         // Takes both, unless the host says otherwise.
-        IpAddr::V6(_) => [v4(&fs::read_to_string(FIB)?), v6(&read_or_none(IF_INET6)?)].concat(),
+        IpAddr::V6(_) => [own::v4()?, v6_if_any()?].concat(),
     };
-    let seen = all.into_iter().filter(|ip| !ip.is_loopback());
+    let seen = all.into_iter().filter(is_seen);
     Ok(seen
         .map(|ip| SocketAddr::new(ip, listener.port()))
         .collect())
 }
 
-/// A host without IPv6 has no such table.
-fn read_or_none(table: &str) -> io::Result<String> {
-    match fs::read_to_string(table) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+fn v6_if_any() -> io::Result<Vec<IpAddr>> {
+    match own::v6() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         other => other,
     }
 }
 
-/// The local addresses of a routing table, each once.
-fn v4(fib: &str) -> Vec<IpAddr> {
-    let mut found: Vec<IpAddr> = Vec::new();
-    let mut here: Option<Ipv4Addr> = None;
-    for line in fib.lines().map(str::trim) {
-        if let Some(address) = line.strip_prefix("|-- ") {
-            here = address.parse().ok();
-        } else if line == "/32 host LOCAL"
-            && let Some(ip) = here
-            && !found.contains(&ip.into())
-        {
-            found.push(ip.into());
-        }
-    }
-    found
+/// A link-local address is none without its link.
+fn is_seen(ip: &IpAddr) -> bool {
+    let of_a_link = matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
+    !ip.is_loopback() && !of_a_link
 }
-
-/// 32 digits at the beginning of each line; a link-local address is none without its link.
-fn v6(table: &str) -> Vec<IpAddr> {
-    let address = |line: &str| {
-        let digits = line.split(' ').next()?;
-        let address = u128::from_str_radix(digits, 16).ok()?;
-        Some(Ipv6Addr::from(address))
-    };
-    let all = table.lines().filter_map(address);
-    all.filter(|ip| !ip.is_unicast_link_local())
-        .map(IpAddr::from)
-        .collect()
-}
-
-pub(super) const FIB: &str = "/proc/net/fib_trie";
-pub(super) const IF_INET6: &str = "/proc/net/if_inet6";
 
 #[cfg(test)]
 mod tests {
@@ -104,13 +78,8 @@ mod tests {
                 .all(|one| one.port() == 80 && !one.ip().is_loopback()),
             "{any:?}"
         );
-        let fib = "Main:\n  +-- 0.0.0.0/0 3 0 5\n     |-- 10.0.0.0\n        /24 link UNICAST\n     |-- 10.0.0.2\n        \
-                   /32 host LOCAL\n     |-- 127.0.0.1\n        /32 host LOCAL\nLocal:\n     |-- 10.0.0.2\n        /32 host LOCAL\n";
-        assert_eq!(v4(fib).len(), 2);
-        let table = "00000000000000000000000000000001 01 80 10 80       lo\n\
-                     fd120000000000000000000000000002 02 40 00 80     eth0\n\
-                     fe8000000000000050540000fe000001 02 40 20 80     eth0\n";
-        let seen: Vec<String> = v6(table).iter().map(ToString::to_string).collect();
-        assert_eq!(seen, ["::1", "fd12::2"]);
+        let seen = |ip: &str| is_seen(&ip.parse().unwrap());
+        assert!(seen("fd12::2") && seen("10.0.0.2"));
+        assert!(!seen("fe80::1") && !seen("::1") && !seen("127.0.0.1"));
     }
 }

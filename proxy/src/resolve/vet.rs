@@ -24,10 +24,7 @@ use gig_policy::{
 use ipnet::IpNet;
 use thiserror::Error;
 
-use super::{
-    announced,
-    elsewhere::{Elsewhere, FIB, IF_INET6},
-};
+use super::{announced, elsewhere::Elsewhere, own};
 
 /// An address that was vetted for one permit; the only thing that is ever dialled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -215,14 +212,11 @@ impl Vetter {
         if !self.binds_foreign {
             return Ok(true);
         }
-        match ip {
-            IpAddr::V4(v4) => std::fs::read_to_string(FIB).map(|fib| fib_has_local(&fib, v4)),
-            IpAddr::V6(v6) => {
-                let digits: String = v6.octets().iter().map(|o| format!("{o:02x}")).collect();
-                std::fs::read_to_string(IF_INET6)
-                    .map(|table| table.lines().any(|line| line.starts_with(&digits)))
-            }
-        }
+        let all = match ip {
+            IpAddr::V4(_) => own::v4(),
+            IpAddr::V6(_) => own::v6(),
+        };
+        all.map(|all| all.contains(&ip))
     }
 }
 
@@ -295,20 +289,6 @@ fn binds(ip: IpAddr) -> io::Result<bool> {
         }
         Err(error) => Err(error),
     }
-}
-
-/// In `/proc/net/fib_trie` an address line is followed by its routes; `/32 host LOCAL` marks our own.
-fn fib_has_local(fib: &str, ip: Ipv4Addr) -> bool {
-    let wanted = ip.to_string();
-    let mut here = false;
-    for line in fib.lines().map(str::trim) {
-        if let Some(address) = line.strip_prefix("|-- ") {
-            here = address == wanted;
-        } else if here && line == "/32 host LOCAL" {
-            return true;
-        }
-    }
-    false
 }
 
 /// 192.0.2.1 (RFC 5737): nobody's, so that only `ip_nonlocal_bind` lets it be bound.

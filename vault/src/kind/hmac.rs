@@ -18,6 +18,7 @@ use base64::{
     Engine,
     engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD},
 };
+use gig_policy::http_match::is_token;
 use serde::{Deserialize, Serialize};
 
 use super::{Kind, MintFuture, MintRequest, Minted, UnusableValueError};
@@ -171,9 +172,8 @@ impl HmacDefinition {
 /// coded or for whom it is (RFC 9110, RFC 9112).
 #[must_use]
 pub fn may_be_signed_into(name: &str) -> bool {
-    let is_token = |octet: u8| octet.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&octet);
     let frames = FRAMING.iter().any(|one| one.eq_ignore_ascii_case(name));
-    !name.is_empty() && name.bytes().all(is_token) && !frames
+    is_token(name) && !frames
 }
 
 const FRAMING: [&str; 10] = [

@@ -263,9 +263,7 @@ async fn overview(
     let decided = app.ask(move |store| store.proposals(false, before, PAGE));
     let decided = decided.await?;
     let full = decided.len() == usize::try_from(PAGE).unwrap_or_default();
-    let status = problem
-        .as_ref()
-        .map_or(AnswerStatus::OK, Problem::answer_status);
+    let status = AnswerStatus::beside(problem.as_ref());
     let page = ApprovalsPage {
         frame: Frame::new(caller, "/approvals"),
         on,
@@ -283,9 +281,7 @@ async fn one(app: &Arc<App>, caller: &Caller, id: u64, problem: Option<Problem>)
     let found = proposal(app, caller, id).await?;
     let pending = found.state == ProposalState::Pending;
     let own = caller.is(&found.person);
-    let status = problem
-        .as_ref()
-        .map_or(AnswerStatus::OK, Problem::answer_status);
+    let status = AnswerStatus::beside(problem.as_ref());
     let mut page = ApprovalPage {
         frame: Frame::new(caller, "/approvals"),
         words: words(&found.draft),

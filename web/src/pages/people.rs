@@ -288,9 +288,7 @@ async fn page(
         true => app.ask(|store| store.teams()).await?,
         false => Vec::new(),
     };
-    let status = problem
-        .as_ref()
-        .map_or(AnswerStatus::OK, Problem::answer_status);
+    let status = AnswerStatus::beside(problem.as_ref());
     let page = PeoplePage {
         frame: Frame::new(caller, "/people"),
         problem: problem.map(|problem| problem.detail).unwrap_or_default(),

@@ -199,9 +199,7 @@ fn begun(app: &App, caller: &Caller, draft: &DraftFactor) -> Result<Stage, Probl
 }
 
 fn page(caller: &Caller, problem: Option<Problem>, stage: Stage) -> Answer {
-    let status = problem
-        .as_ref()
-        .map_or(AnswerStatus::OK, Problem::answer_status);
+    let status = AnswerStatus::beside(problem.as_ref());
     let page = FactorPage {
         frame: Frame::new(caller, "/people"),
         problem: problem.map(|problem| problem.detail).unwrap_or_default(),

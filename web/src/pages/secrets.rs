@@ -183,9 +183,7 @@ fn number(what: &str, text: &str) -> Result<Option<u16>, Problem> {
 }
 
 async fn all(app: &App, caller: &Caller, problem: Option<Problem>) -> Answer {
-    let status = problem
-        .as_ref()
-        .map_or(AnswerStatus::OK, Problem::answer_status);
+    let status = AnswerStatus::beside(problem.as_ref());
     let page = SecretsPage {
         frame: Frame::new(caller, "/secrets"),
         problem: problem.map(|problem| problem.detail).unwrap_or_default(),
@@ -212,9 +210,7 @@ async fn page(
         }
         false => Vec::new(),
     };
-    let status = problem
-        .as_ref()
-        .map_or(AnswerStatus::OK, Problem::answer_status);
+    let status = AnswerStatus::beside(problem.as_ref());
     let page = SecretPage {
         open: in_clear_text(&one.services),
         frame: Frame::new(caller, "/secrets"),

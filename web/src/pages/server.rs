@@ -120,10 +120,7 @@ async fn page(
         .await?
         .into_iter();
     let sandboxes = sandboxes.filter(|one| one.server == server.name);
-    let status = outcome
-        .problem
-        .as_ref()
-        .map_or(AnswerStatus::OK, Problem::answer_status);
+    let status = AnswerStatus::beside(outcome.problem.as_ref());
     let page = ServerPage {
         frame: Frame::new(caller, "/servers"),
         name: server.name.clone(),

@@ -113,9 +113,7 @@ impl Shown {
 /// The page; `shown` beside what it always has.
 pub(super) async fn page(app: &Arc<App>, caller: &Caller, shown: Shown) -> Answer {
     let problem = shown.problem;
-    let status = problem
-        .as_ref()
-        .map_or(AnswerStatus::OK, Problem::answer_status);
+    let status = AnswerStatus::beside(problem.as_ref());
     let page = SettingsPage {
         frame: Frame::new(caller, "/settings"),
         problem: problem.map(|problem| problem.detail).unwrap_or_default(),

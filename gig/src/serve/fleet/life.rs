@@ -1,7 +1,6 @@
 //! One sandbox, from its start to its end.
 
 use std::{
-    path::PathBuf,
     sync::{Arc, OnceLock, atomic::AtomicU64},
     time::Duration,
 };
@@ -35,7 +34,6 @@ use super::{
 use crate::{
     exit_status::OUT_OF_MEMORY,
     run::wire::described,
-    secrets::shown,
     serve::{
         log::Log,
         program::{self, Surroundings},
@@ -73,7 +71,11 @@ pub(super) async fn start(
 ) -> anyhow::Result<Begun> {
     let (seat, mut given, runtime) = at_hand(&fleet, &wanted).await?;
     let kept = files_of(&wanted, &runtime).await?;
-    let warnings = shows_values(&wanted, (given.as_mut(), kept.as_ref()), &runtime).await?;
+    let secrets = given
+        .as_mut()
+        .map(|given| std::mem::take(&mut given.secrets));
+    let shown = (secrets.unwrap_or_default(), kept.as_ref());
+    let warnings = program::shows_values(&wanted.server, shown, &runtime).await?;
     let (theirs, runtime_of_start) = (Arc::clone(&fleet), runtime.clone());
     let Decided { ruling, hold } = decide().await?;
     let asked = Asked {
@@ -134,27 +136,6 @@ async fn files_of(wanted: &Wanted, runtime: &Handle) -> anyhow::Result<Option<Ke
         server_files::vetted(&name, &source)
     });
     looking.await.context("the start was lost")?.map(Some)
-}
-
-/// What there is to say of files that show a value to the program; written to gig's log, and for the start's record.
-async fn shows_values(
-    wanted: &Wanted,
-    (given, kept): (Option<&mut Given>, Option<&Kept>),
-    runtime: &Handle,
-) -> anyhow::Result<Vec<String>> {
-    let secrets = given.map(|given| std::mem::take(&mut given.secrets));
-    let secrets = secrets.unwrap_or_default();
-    let paths = program::shown(&wanted.server.spec, kept);
-    if secrets.is_empty() || paths.is_empty() {
-        return Ok(Vec::new());
-    }
-    let looking =
-        runtime.spawn_blocking(move || shown::told(paths.iter().map(PathBuf::as_path), &secrets));
-    let told = looking.await.context("the start was lost")?;
-    for words in &told {
-        tracing::warn!(server = %wanted.server.name, "{words}");
-    }
-    Ok(told)
 }
 
 /// Images are read whole, at the speed of a disk: more at once are no faster, and would take all threads.

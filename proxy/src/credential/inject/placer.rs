@@ -70,12 +70,9 @@ impl Placer {
     }
 
     pub(super) fn misuses(&self, name: &SecretName) -> Vec<Misuse> {
-        let misuse = |place: &String| Misuse {
-            name: name.clone(),
-            text: format!("sentinel of {name} in {place}, where the policy does not take it")
-                .into(),
-            own: true,
-            revoked: false,
+        let misuse = |place: &String| {
+            let text = format!("sentinel of {name} in {place}, where the policy does not take it");
+            Misuse::of_own(name, text)
         };
         self.misplaced.iter().map(misuse).collect()
     }

@@ -226,12 +226,7 @@ impl Verdict {
                 let text = bearer.told(found, guard.place);
                 let text = format!("{text}, where the policy does not take it");
                 if credential {
-                    guard.tally.misused(Misuse {
-                        name: found.name.clone(),
-                        text: text.into(),
-                        own: true,
-                        revoked: false,
-                    });
+                    guard.tally.misused(Misuse::of_own(&found.name, text));
                     self.result = Err(RewriteError::Misuse);
                 } else {
                     guard.tally.found(text);

@@ -174,15 +174,6 @@ fn an_address_that_the_host_has_is_its_own() {
     assert!(foreign.is_own(Ipv4Addr::LOCALHOST.into()).unwrap());
 }
 
-#[test]
-fn the_routing_table_tells_own_addresses() {
-    let fib = "Local:\n  +-- 0.0.0.0/0 3 0 5\n     |-- 10.1.2.0\n        /24 link UNICAST\n     \
-               |-- 10.1.2.3\n        /32 host LOCAL\n     |-- 10.1.2.255\n        /32 link BROADCAST\n";
-    assert!(fib_has_local(fib, [10, 1, 2, 3].into()));
-    assert!(!fib_has_local(fib, [10, 1, 2, 255].into()));
-    assert!(!fib_has_local(fib, [10, 1, 2, 0].into()));
-}
-
 proptest! {
     #[test]
     fn nothing_special_is_ever_vetted_without_being_named(ip in any::<IpAddr>()) {

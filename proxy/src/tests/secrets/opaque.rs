@@ -55,6 +55,18 @@ async fn world_under(policy: &str, keeper: &std::sync::Arc<Keeper>) -> (Lab, Ori
     (lab, origin)
 }
 
+/// A value that is sent to it is an alarm and does not arrive.
+async fn is_cut(lab: &Lab, origin: &Origin) {
+    let mut stream = lab.connect(Way::to("db.test", 5432)).await;
+    let text = format!("AUTH {VALUE}");
+    stream.write_all(text.as_bytes()).await.unwrap();
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).await.ok();
+    let alarms = lab.until_records(Event::SecretMisuse, 1).await;
+    assert_eq!(&*alarms[0].entry.secrets[0], "TOKEN");
+    assert!(!origin.seen.text().contains(VALUE));
+}
+
 #[tokio::test]
 async fn a_value_in_plain_sight_does_not_pass_where_bytes_are_not_opened() {
     let hex: String = VALUE.bytes().map(|b| format!("{b:02x}")).collect();
@@ -131,14 +143,7 @@ async fn a_value_that_the_program_was_entrusted_with_goes_to_its_own_host_and_po
     let keeper = Keeper::with(&[]);
     keeper.entrust("TOKEN", VALUE);
     let (lab, origin) = world_under(ELSEWHERE, &keeper).await;
-    let mut stream = lab.connect(Way::to("db.test", 5432)).await;
-    let text = format!("AUTH {VALUE}");
-    stream.write_all(text.as_bytes()).await.unwrap();
-    let mut rest = Vec::new();
-    stream.read_to_end(&mut rest).await.ok();
-    let alarms = lab.until_records(Event::SecretMisuse, 1).await;
-    assert_eq!(&*alarms[0].entry.secrets[0], "TOKEN");
-    assert!(!origin.seen.text().contains(VALUE));
+    is_cut(&lab, &origin).await;
     let ended = lab.until_records(Event::Response, 1).await;
     let why = gig_audit::why_of(&ended[0].entry.findings).expect("a reason");
     let cure = "only if it belongs to db.test:5432, write there: `secrets: [{name: TOKEN, entrusted: true}]`";
@@ -153,14 +158,7 @@ async fn a_value_that_another_sandbox_may_be_entrusted_with_does_not_pass() {
     let keeper = Keeper::with(&[]);
     keeper.entrust("TOKEN", VALUE);
     let (lab, origin) = world(&keeper).await;
-    let mut stream = lab.connect(Way::to("db.test", 5432)).await;
-    let text = format!("AUTH {VALUE}");
-    stream.write_all(text.as_bytes()).await.unwrap();
-    let mut rest = Vec::new();
-    stream.read_to_end(&mut rest).await.ok();
-    let alarms = lab.until_records(Event::SecretMisuse, 1).await;
-    assert_eq!(&*alarms[0].entry.secrets[0], "TOKEN");
-    assert!(!origin.seen.text().contains(VALUE));
+    is_cut(&lab, &origin).await;
 }
 
 #[tokio::test]

@@ -15,12 +15,17 @@ async fn told(
     world.assert_unrecorded(host);
     let body = String::from_utf8_lossy(&answer.body);
     assert!(!body.contains(value), "{body}");
+    let why = recorded(&world);
+    [answer.json()["hint"].as_str().unwrap().to_owned(), why]
+}
+
+/// Why the request did not go, as its record has it.
+fn recorded(world: &World) -> String {
     let records = world.lab.log.records();
     let entries = records.iter().map(|record| &record.entry);
     let refused = entries.filter(|entry| entry.event != Event::SecretMisuse);
     let mut why = refused.filter_map(|entry| gig_audit::why_of(&entry.findings));
-    let why = why.next_back().expect("a reason").to_owned();
-    [answer.json()["hint"].as_str().unwrap().to_owned(), why]
+    why.next_back().expect("a reason").to_owned()
 }
 
 #[tokio::test]
@@ -80,11 +85,7 @@ async fn a_revoked_value_is_told_as_one_and_not_how_to_bind_it() {
     let answer = world.send("api.test", with("x-key", value)).await;
     assert_eq!(answer.json()["reason"], "secret_misuse");
     world.lab.until_denied().await;
-    let records = world.lab.log.records();
-    let mut why = records
-        .iter()
-        .filter_map(|record| gig_audit::why_of(&record.entry.findings));
-    let why = why.next_back().expect("a reason");
+    let why = recorded(&world);
     assert!(
         why.contains("revoked value of TOKEN in header x-key"),
         "{why}"
@@ -102,11 +103,7 @@ async fn a_secret_that_cannot_be_had_is_named_with_what_became_of_it() {
     assert_eq!(answer.json()["reason"], "secret_unavailable");
     let hint = answer.json()["hint"].as_str().unwrap().to_owned();
     world.lab.until_denied().await;
-    let records = world.lab.log.records();
-    let mut why = records
-        .iter()
-        .filter_map(|record| gig_audit::why_of(&record.entry.findings));
-    let why = why.next_back().expect("a reason");
+    let why = recorded(&world);
     assert_eq!(why, "there is no secret named TOKEN");
     assert_eq!(hint, why);
     assert!(world.origin.seen.requests().is_empty());
