@@ -105,14 +105,14 @@ fn misused(denied: &Denied) -> String {
             "in clear text a secret goes nowhere, unless a policy's rule says `protocol: http`: use https"
                 .to_owned()
         }
+        // What is in the place of a value in a name.
+        _ if denied.host.contains('[') => {
+            "a host's name is no place for a secret: have the program send it in a field or a body".to_owned()
+        }
         Some("tcp") => {
             "what passes unopened (`protocol: tcp`, `tls: passthrough`) takes no sentinel, and a value only where the \
              rule of that host and port entrusts it: `secrets: [{name: NAME, entrusted: true}]`"
                 .to_owned()
-        }
-        // What is in the place of a value in a name.
-        _ if denied.host.contains('[') => {
-            "a host's name is no place for a secret: have the program send it in a field or a body".to_owned()
         }
         _ => format!(
             "only if the secret belongs there, bind it: --secret NAME@{}{} (where it is, the audit record has the \

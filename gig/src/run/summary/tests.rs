@@ -113,6 +113,20 @@ fn what_passes_unopened_is_offered_no_binding() {
 }
 
 #[test]
+fn a_name_that_holds_a_value_is_no_place_for_one_whatever_is_spoken_there() {
+    for protocol in ["https", "tcp"] {
+        let summary = Summary::default();
+        let host = "[value of T].example";
+        let mut misuse = denial(host, Some(5432), DenyReason::SecretMisuse);
+        misuse.protocol = Some(protocol.into());
+        summary.note(&misuse);
+        let text = summary.text(&RulesFrom::default()).unwrap();
+        let words = "a host's name is no place for a secret";
+        assert!(text.contains(words), "{protocol}: {text}");
+    }
+}
+
+#[test]
 fn a_misuse_of_a_secret_is_an_alarm_of_its_own() {
     let summary = Summary::default();
     let mut misuse = denial("evil.example", Some(443), DenyReason::SecretMisuse);
