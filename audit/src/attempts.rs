@@ -47,6 +47,8 @@ pub struct Gathering {
     places: HashMap<Exchange, usize>,
     /// Sandboxes that reach private addresses without a rule's word.
     local: HashSet<SandboxId>,
+    /// Secrets whose values sandboxes were handed.
+    entrusted: HashSet<(Option<SandboxId>, Arc<str>)>,
     /// Connections whose requests are known.
     told: HashSet<Connection>,
     texts: HashSet<Arc<str>>,
@@ -59,6 +61,11 @@ impl Gathering {
         let entry = &record.entry;
         if entry.event == Event::SandboxStart && entry.profile.as_deref() == Some("local") {
             self.local.extend(entry.sandbox);
+        }
+        if entry.event == Event::SandboxStart {
+            let handed = entry.secrets.iter().cloned();
+            self.entrusted
+                .extend(handed.map(|name| (entry.sandbox, name)));
         }
         if entry.event == Event::SecretUse {
             return self.carried(entry);
@@ -100,6 +107,7 @@ impl Gathering {
             asked,
             address: None,
             secrets: sorted(&entry.secrets),
+            entrusted: self.entrusted_of(entry),
             outcome,
             first: record.time.as_str().into(),
             time: record.time.as_str().into(),
@@ -114,6 +122,7 @@ impl Gathering {
     /// Where a name was found, and whether that was refused, is known only when it was dialled. What a
     /// sandbox of the local profile reaches is not opened by rules.
     fn response(&mut self, entry: &Entry, outcome: Outcome) {
+        self.passed(entry, outcome);
         let local = entry.sandbox.is_some_and(|id| self.local.contains(&id));
         let Some(address) = entry.dst_ip.filter(|_| !local) else {
             return;
@@ -126,6 +135,29 @@ impl Gathering {
         if outcome.is_of_address() {
             attempt.outcome = outcome;
         }
+    }
+
+    /// What a connection that is not opened carried is known when it ends: values that the program was handed.
+    fn passed(&mut self, entry: &Entry, outcome: Outcome) {
+        let handed = self.entrusted_of(entry);
+        let place = self.places.get(&exchange(entry)).copied();
+        if let Some((attempt, ..)) = place.and_then(|place| self.attempts.get_mut(place))
+            && matches!(attempt.asked, Asked::Connection { .. })
+            && outcome.passed()
+        {
+            attempt.secrets.clone_from(&handed);
+            attempt.entrusted = handed;
+        }
+    }
+
+    /// What of a record's secrets its sandbox was handed the values of.
+    fn entrusted_of(&self, entry: &Entry) -> Vec<Arc<str>> {
+        let names = sorted(&entry.secrets).into_iter();
+        let is_handed = |name: &Arc<str>| {
+            let key = (entry.sandbox, Arc::clone(name));
+            self.entrusted.contains(&key)
+        };
+        names.filter(is_handed).collect()
     }
 
     /// What was placed behind a request's head is told when it is placed.

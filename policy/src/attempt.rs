@@ -87,6 +87,8 @@ pub struct Attempt {
     pub address: Option<IpAddr>,
     /// Names of secrets that were swapped into it, sorted. Where in it they stood is not recorded.
     pub secrets: Vec<Arc<str>>,
+    /// Those of them whose value the program was handed, so that it wrote it itself.
+    pub entrusted: Vec<Arc<str>>,
     /// What became of it.
     pub outcome: Outcome,
     /// When first: RFC 3339 in UTC, all with the same number of digits, so that texts sort as times do.

@@ -64,6 +64,8 @@ pub struct DraftSecret {
     pub name: String,
     /// `in`; empty for everywhere in the request.
     pub places: Vec<String>,
+    /// `entrusted`.
+    pub entrusted: bool,
 }
 
 /// One of an entry's `rules`.
@@ -167,14 +169,21 @@ impl fmt::Display for DraftEntry {
     }
 }
 
-/// `TOKEN`, `{name: TOKEN, in: ["header:authorization"]}`.
+/// `TOKEN`, `{name: TOKEN, in: ["header:authorization"], entrusted: true}`.
 impl fmt::Display for DraftSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = quoted(&self.name);
-        if self.places.is_empty() {
+        if self.places.is_empty() && !self.entrusted {
             return f.write_str(&name);
         }
-        write!(f, "{{name: {name}, in: {}}}", list(&self.places))
+        write!(f, "{{name: {name}")?;
+        if !self.places.is_empty() {
+            write!(f, ", in: {}", list(&self.places))?;
+        }
+        if self.entrusted {
+            f.write_str(", entrusted: true")?;
+        }
+        f.write_str("}")
     }
 }
 
@@ -249,10 +258,12 @@ mod tests {
                 DraftSecret {
                     name: "NULL".to_owned(),
                     places: Vec::new(),
+                    entrusted: false,
                 },
                 DraftSecret {
                     name: "TOKEN".to_owned(),
                     places: vec!["header:authorization".to_owned()],
+                    entrusted: true,
                 },
             ],
             expires: Some(Moment::from_unix(4_102_444_800)),

@@ -133,8 +133,8 @@ impl Policy {
         let targets = Targets::of(self.rules());
         for rule in self.rules() {
             single::look(rule, &mut findings);
-            overlap::look(rule, &targets, &mut findings);
         }
+        overlap::look(self.rules(), &targets, &mut findings);
         uncaptured::look(self.rules(), &mut findings);
         anywhere::look(self.rules(), &mut findings);
         findings

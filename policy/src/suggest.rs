@@ -134,9 +134,14 @@ fn entry(place: &Place, tried: &Tried, width: Width) -> DraftEntry {
         .map(|name| DraftSecret {
             name: name.to_string(),
             places: Vec::new(),
+            entrusted: tried.entrusted.contains(name),
         })
         .collect();
+    // What carried a value and no request was not opened, and only what the program was handed goes so.
+    let unopened = tried.requests.is_empty() && !tried.entrusted.is_empty();
+    entry.passthrough = unopened && *protocol == Some(AppProtocol::Https);
     entry.protocol = match (*protocol, *port) {
+        (Some(AppProtocol::Https), _) if entry.passthrough => None,
         // Only where it is written do secrets go in clear text.
         (Some(AppProtocol::Http), _) if !secrets.is_empty() => Some(AppProtocol::Http.as_str()),
         (Some(AppProtocol::Https), Port::HTTPS) | (Some(AppProtocol::Http), Port::HTTP) => None,
@@ -145,8 +150,11 @@ fn entry(place: &Place, tried: &Tried, width: Width) -> DraftEntry {
     entry.allow_private = tried.private.iter().map(ToString::to_string).collect();
     entry.remarks.push(tried.evidence());
     entry.remarks.extend(tried.remark.map(str::to_owned));
-    if !secrets.is_empty() {
+    if secrets.iter().any(|name| !tried.entrusted.contains(name)) {
         entry.remarks.push(CARRIED.to_owned());
+    }
+    if !tried.entrusted.is_empty() {
+        entry.remarks.push(ENTRUSTED.to_owned());
     }
     if tried.requests.is_empty() || width == Width::Host {
         return entry;
@@ -237,6 +245,9 @@ fn widen(times: &mut Option<(Arc<str>, Arc<str>)>, time: &Arc<str>) {
 }
 
 const CARRIED: &str = "these requests carried the secrets: `in` says where one may stand";
+
+const ENTRUSTED: &str =
+    "the program is handed the value of what is `entrusted`, and sent it itself";
 
 #[cfg(test)]
 mod tests;

@@ -144,10 +144,12 @@ pub(crate) const ETC_MOST: u64 = 16 << 20;
 /// How many may stand there.
 pub(crate) const ETC_FILES_MOST: usize = 700;
 
-/// What container engines cover as well: hardware, kernel timers and key rings.
-const PROC_MASKS: [&str; 12] = [
+/// What container engines cover as well: hardware, kernel timers and key rings. And how the host was booted, where
+/// installers leave addresses and passwords.
+const PROC_MASKS: [&str; 13] = [
     "/proc/acpi",
     "/proc/asound",
+    "/proc/cmdline",
     "/proc/interrupts",
     "/proc/kcore",
     "/proc/keys",

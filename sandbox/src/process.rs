@@ -214,7 +214,16 @@ impl Running {
     /// a job.
     pub fn signal(&mut self, signal: Signal) {
         self.job.told(signal);
-        if let Ok(number) = u8::try_from(signal.as_raw()) {
+        self.send(signal.as_raw());
+    }
+
+    /// Sends a signal that has no name, but a number: a real-time one (signal(7)).
+    pub fn signal_real_time(&mut self, number: i32) {
+        self.send(number);
+    }
+
+    fn send(&self, number: i32) {
+        if let Ok(number) = u8::try_from(number) {
             // A sandbox that has ended has nobody to tell.
             drop(handshake::tell(&self.control, &[SIGNAL, number]));
         }

@@ -1,9 +1,15 @@
 //! Sentinels that clients take for the real thing, and secrets that are handed in as they are.
 
+use std::{
+    io::{Read as _, Write as _},
+    net::SocketAddr,
+    process::Command,
+};
+
 use gig_audit::Event;
 use gig_policy::DenyReason;
 use gig_tests::lab::{
-    Finished, Lab,
+    Finished, Lab, Way,
     http_origin::{HttpOrigin, greet},
     network::text,
     place,
@@ -147,6 +153,97 @@ fn a_telegram_bot_takes_a_sentinel_with_its_own_number() {
     assert!(!run.text().contains(value), "{run}");
     let target = origin.requests()[0].target.replace("%3A", ":");
     assert_eq!(target, format!("/bot{value}/getMe"), "{run}");
+}
+
+/// From a record in which a program sent what it was handed to a policy by which it may again, and one by which not.
+#[test]
+fn what_a_program_was_handed_and_sent_is_suggested_and_simulated() {
+    let lab = Lab::new();
+    let _bound = lab.https("api.example.com", greet);
+    let address = lab.address_for("db.example.com");
+    let unopened = lab.tcp(SocketAddr::new(address, 5432), |conversation| {
+        let _heard = conversation.read(&mut [0; 256])?;
+        conversation.write_all(b"taken")
+    });
+    secret(&lab, &["set", "TOKEN", "--entrusted"], ENTRUSTED);
+    let rule = "host: db.example.com, ports: [5432], protocol: tcp";
+    let first = format!(
+        "version: 1\negress:\n\
+         - {{host: api.example.com, secrets: [{{name: TOKEN, entrusted: true}}]}}\n\
+         - {{{rule}, secrets: [{{name: TOKEN, entrusted: true}}]}}\n"
+    );
+    let record = lab.fresh_path("entrusted.jsonl");
+    let script = "curl -sS --fail -H \"X-Token: $TOKEN\" https://api.example.com/a && python3 -c '\n\
+        import os, socket\n\
+        s = socket.create_connection((\"db.example.com\", 5432), 20)\n\
+        s.sendall((\"PASS \" + os.environ[\"TOKEN\"]).encode()); print(s.recv(8).decode())'";
+    let run = |policy: &str| {
+        let run = lab.gig().host_env("GIG_DATA_DIR", &data(&lab));
+        let run = run.option(["--secret", "TOKEN"]);
+        run.going(Way::Straight).policy(policy)
+    };
+    let _run = run(&first)
+        .recording_to(&record)
+        .sh(script)
+        .success()
+        .says("taken");
+    let sent = format!("PASS {ENTRUSTED}");
+    assert_eq!(unopened.text(), sent);
+    let told = |words: &[&str]| {
+        let output = Command::new(place::gig())
+            .arg("policy")
+            .args(words)
+            .output()
+            .expect("gig");
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    let record = text(&record);
+    let suggested = told(&["suggest", "--audit", &record]);
+    let entrusts = "secrets: [{name: \"TOKEN\", entrusted: true}]";
+    assert_eq!(suggested.matches(entrusts).count(), 2, "{suggested}");
+    let _run = run(&suggested).sh(script).success().says("taken");
+    assert_eq!(unopened.text(), sent.repeat(2));
+    // A draft that takes one of the two away denies that one.
+    let less = first.replace(
+        &format!("{rule}, secrets: [{{name: TOKEN, entrusted: true}}]"),
+        rule,
+    );
+    let file = lab.file("less.yaml", &less);
+    let simulated = told(&["simulate", &text(&file), "--audit", &record]);
+    assert!(simulated.contains("newly denied: 1"), "{simulated}");
+    let file = lab.file("suggested.yaml", &suggested);
+    let simulated = told(&["simulate", &text(&file), "--audit", &record]);
+    assert!(simulated.contains("newly denied: 0"), "{simulated}");
+}
+
+/// Two say that a program holds a value: where one does not, it is told at the start and, where it went, at the end.
+#[test]
+fn a_sentinel_that_goes_where_gig_opens_nothing_is_told() {
+    let lab = Lab::new();
+    let address = lab.address_for("db.example.com");
+    let unopened = lab.tcp(SocketAddr::new(address, 5432), |conversation| {
+        let _heard = conversation.read(&mut [0; 256])?;
+        conversation.write_all(b"taken")
+    });
+    secret(&lab, &["set", "TOKEN"], ENTRUSTED);
+    let policy = "version: 1\negress:\n\
+        - {host: db.example.com, ports: [5432], protocol: tcp, secrets: [{name: TOKEN, entrusted: true}]}\n";
+    let run = lab.gig().host_env("GIG_DATA_DIR", &data(&lab));
+    let run = run
+        .option(["--secret", "TOKEN"])
+        .policy(policy)
+        .going(Way::Straight);
+    let run = run.python(
+        "import os, socket\n\
+         s = socket.create_connection(('db.example.com', 5432), 20)\n\
+         s.sendall(('PASS ' + os.environ['TOKEN']).encode()); print(s.recv(8).decode())",
+    );
+    let run = run.success().says("taken");
+    assert!(!unopened.text().contains(ENTRUSTED), "{run}");
+    let _run = run
+        .complains("a rule entrusts secret TOKEN, and the secret is not marked so")
+        .complains("db.example.com:5432  TOKEN in the stream (plain)")
+        .complains("gig secret set TOKEN --entrusted");
 }
 
 const ENTRUSTED: &str = "entrusted-value-7Qx2mZ0pLr";

@@ -77,6 +77,18 @@ fn an_h1_client_that_offers_no_alpn_is_served() {
 }
 
 #[test]
+fn a_client_that_offers_http_1_0_alone_is_served() {
+    let lab = Lab::new();
+    let _origin = lab.nginx(&[HOST]);
+    let url = "https://api.example.com/hello";
+    let run = lab
+        .gig()
+        .allow(HOST)
+        .run(["curl", "-sS", "--fail", "-0", url]);
+    let _run = run.success().says("hello from the origin").requested(HOST);
+}
+
+#[test]
 fn tls_1_2_clients_are_served() {
     let lab = Lab::new();
     let _origin = lab.nginx(&[HOST]);

@@ -10,6 +10,7 @@ use std::{
 };
 
 use gig_audit::Event;
+use gig_policy::DenyReason;
 use gig_tests::lab::{
     Finished, Lab, Way,
     http_origin::{HttpOrigin, greet},
@@ -342,6 +343,30 @@ fn what_the_summary_prints_can_be_given_as_it_stands() {
         options.extend(more);
     }
     let _last = run(&options).success().says("answered");
+}
+
+/// What gig opens it cannot let pass as it is too: the new option takes the place of the one that has it opened.
+#[test]
+fn what_the_summary_prints_for_tls_that_gig_cannot_open_can_be_given() {
+    let lab = Lab::new();
+    let origin = lab.https(HOST, greet);
+    let script = "import socket, ssl\n\
+        context = ssl.create_default_context()\n\
+        context.set_alpn_protocols(['imap'])\n\
+        s = socket.create_connection(('api.example.com', 443), 20)\n\
+        context.wrap_socket(s, server_hostname='api.example.com')";
+    let opened = lab.gig().allow(HOST).python(script).exits(1);
+    assert_eq!(origin.raw().wire_octets(), 0, "{opened}");
+    let opened = opened.complains(&format!(
+        "--allow tcp:{HOST}:443 (in place of --allow {HOST})"
+    ));
+    let rule = format!("--allow {HOST}");
+    let mut refused = opened.audit.denials(DenyReason::UnsupportedProtocol);
+    let told = refused.find_map(|entry| entry.rule.as_deref());
+    assert_eq!(told, Some(rule.as_str()), "{opened}");
+    // It gets to the origin, which speaks no such protocol either.
+    let passed = lab.gig().allow(&format!("tcp:{HOST}:443")).python(script);
+    assert!(origin.raw().wire_octets() > 0, "{passed}");
 }
 
 /// A document's rule is mended in the document, where the option would be refused.

@@ -4,11 +4,11 @@ use std::{
     fs,
     io::{BufRead as _, BufReader},
     os::unix::process::CommandExt as _,
-    process::Stdio,
+    process::{Command, Stdio},
     time::Duration,
 };
 
-use gig_tests::lab::{Finished, Lab};
+use gig_tests::lab::{Finished, Lab, Live};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use crate::death::family;
@@ -41,6 +41,34 @@ fn a_program_that_handles_a_signal_decides_its_end() {
             .exits(7)
             .says(&format!("got-{name}"));
     }
+}
+
+fn by_number(live: &Live, number: &str) {
+    let script = format!("kill -{number} {}", live.pid());
+    let status = Command::new("sh").args(["-c", &script]).status();
+    assert!(status.expect("run sh").success(), "{script}");
+}
+
+/// Those that have no name of their own: what supervisors give a meaning to (systemd's `KillSignal=RTMIN+3`).
+#[test]
+fn a_real_time_signal_reaches_the_program() {
+    let lab = Lab::new();
+    for number in ["16", "34", "37", "64"] {
+        let script = format!(
+            "trap 'echo got-{number}; exit 7' {number}; echo ready; while :; do sleep 0.05; done"
+        );
+        let mut live = lab.gig().start(["sh", "-c", &script]);
+        live.wait_for("ready");
+        by_number(&live, number);
+        let _run = live
+            .finish(PATIENCE)
+            .exits(7)
+            .says(&format!("got-{number}"));
+    }
+    let mut live = lab.gig().start(["sh", "-c", "echo ready; exec sleep 60"]);
+    live.wait_for("ready");
+    by_number(&live, "37");
+    let _run = live.finish(PATIENCE).exits(128 + 37);
 }
 
 #[test]

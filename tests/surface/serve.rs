@@ -8,6 +8,7 @@ mod backup;
 mod beside;
 mod brought;
 mod counts;
+mod cut;
 mod desk;
 mod document;
 mod doors;

@@ -104,6 +104,7 @@ pub fn of_kept(kept: &[KeptAttempt]) -> (Traffic, u64) {
                 asked: asked.clone(),
                 address,
                 secrets: secrets.clone(),
+                entrusted: Vec::new(),
                 outcome,
                 first: one.first.as_str().into(),
                 time: one.last.as_str().into(),

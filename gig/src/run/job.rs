@@ -43,6 +43,7 @@ pub(super) fn obey(
             }
             running.signal(signal);
         }
+        (Received::RealTime(number), _) => running.signal_real_time(number),
         // It would sleep through its end.
         (Received::Stop, _) if left.is_some_and(|left| left.is_zero()) => {}
         (Received::Stop, mut terminal) => {

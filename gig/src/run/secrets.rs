@@ -85,6 +85,7 @@ impl Secrets {
         let (entrusted, guarded): (Vec<_>, Vec<_>) =
             given.iter().cloned().partition(|secret| secret.entrusted);
         check_entrusted(&entrusted, policy)?;
+        note_unmarked(&guarded, policy);
         note_handing_out(&guarded);
         vault::each_has_its_variables(given.iter().map(AsRef::as_ref))?;
         refuse_other_ways(args, &guarded)?;
@@ -275,6 +276,18 @@ fn check_entrusted(entrusted: &[Arc<Secret>], policy: &Policy) -> anyhow::Result
         ));
     }
     Ok(())
+}
+
+/// One that a rule entrusts and that is not marked so stays a sentinel: two have to say it.
+fn note_unmarked(guarded: &[Arc<Secret>], policy: &Policy) {
+    let guarded = guarded.iter().map(AsRef::as_ref);
+    for Secret { name, .. } in guarded.filter(|secret| policy.entrusts(&secret.name)) {
+        tell(&format!(
+            "gig: warning: a rule entrusts secret {name}, and the secret is not marked so: the program gets a sentinel, in \
+             whose place nothing is put where gig does not open what is sent; if it is to hold the value, mark it: \
+             gig secret set {name} --entrusted\n"
+        ));
+    }
 }
 
 /// What a program is given for a secret can be as good as the secret.

@@ -16,6 +16,8 @@ pub(crate) enum Received {
     Window,
     /// To be passed on.
     Forward(Signal),
+    /// A real-time one (signal(7)), by its number: to be passed on. Several of one that wait may come as one.
+    RealTime(i32),
     /// Nothing that is for the program, nor for gig.
     Nothing,
     /// gig is to stop, and the program with it.
@@ -39,43 +41,11 @@ impl Signals {
         let (sender, arrived) = mpsc::channel(QUEUE);
         let ignored = ignored();
         let mut listeners = JoinSet::new();
-        for (kind, received) in [
-            (SignalKind::window_change(), Received::Window),
-            (SignalKind::terminate(), Received::Forward(Signal::TERM)),
-            (SignalKind::interrupt(), Received::Forward(Signal::INT)),
-            (SignalKind::hangup(), Received::Forward(Signal::HUP)),
-            (SignalKind::quit(), Received::Forward(Signal::QUIT)),
-            (SignalKind::user_defined1(), Received::Forward(Signal::USR1)),
-            (SignalKind::user_defined2(), Received::Forward(Signal::USR2)),
-            (SignalKind::alarm(), Received::Forward(Signal::ALARM)),
-            (SignalKind::io(), Received::Forward(Signal::IO)),
-            (
-                SignalKind::from_raw(Signal::VTALARM.as_raw()),
-                Received::Forward(Signal::VTALARM),
-            ),
-            (
-                SignalKind::from_raw(Signal::PROF.as_raw()),
-                Received::Forward(Signal::PROF),
-            ),
-            (
-                SignalKind::from_raw(Signal::POWER.as_raw()),
-                Received::Forward(Signal::POWER),
-            ),
-            // A record that is larger than gig's files may be is one that cannot be written, and told as that.
-            (
-                SignalKind::from_raw(Signal::XFSZ.as_raw()),
-                Received::Nothing,
-            ),
-            // Also what wakes gig itself after it stopped: the program goes on with it.
-            (
-                SignalKind::from_raw(Signal::CONT.as_raw()),
-                Received::Forward(Signal::CONT),
-            ),
-            (SignalKind::from_raw(Signal::TSTP.as_raw()), Received::Stop),
-        ] {
-            if is_in(ignored, kind.as_raw_value()) {
+        for (number, received) in heard() {
+            if is_in(ignored, number) {
                 continue;
             }
+            let kind = SignalKind::from_raw(number);
             let mut stream = signal(kind).context("cannot listen for signals")?;
             let sender = sender.clone();
             listeners.spawn(async move {
@@ -112,7 +82,10 @@ impl Signals {
             match self.next().await {
                 received if received.is_ending() => return,
                 Received::Stop => stop_self(),
-                Received::Forward(_) | Received::Window | Received::Nothing => {}
+                Received::Forward(_)
+                | Received::RealTime(_)
+                | Received::Window
+                | Received::Nothing => {}
             }
         }
     }
@@ -127,6 +100,40 @@ impl Received {
         )
     }
 }
+
+/// Each signal that gig listens to, by its number, and what it is for. Not here: what the kernel tells a process of
+/// its own faults (SIGSEGV, SIGABRT and their like), and what cannot be caught.
+fn heard() -> impl Iterator<Item = (i32, Received)> {
+    let own = [
+        (Signal::WINCH, Received::Window),
+        // A record that is larger than gig's files may be is one that cannot be written, and told as that.
+        (Signal::XFSZ, Received::Nothing),
+        (Signal::TSTP, Received::Stop),
+    ];
+    let passed = FORWARDED.map(|signal| (signal, Received::Forward(signal)));
+    let named = own.into_iter().chain(passed);
+    let named = named.map(|(signal, received)| (signal.as_raw(), received));
+    let real_time = libc::SIGRTMIN()..=libc::SIGRTMAX();
+    named.chain(real_time.map(|number| (number, Received::RealTime(number))))
+}
+
+/// Those with a name that are for the program.
+const FORWARDED: [Signal; 13] = [
+    Signal::TERM,
+    Signal::INT,
+    Signal::HUP,
+    Signal::QUIT,
+    Signal::USR1,
+    Signal::USR2,
+    Signal::ALARM,
+    Signal::IO,
+    Signal::VTALARM,
+    Signal::PROF,
+    Signal::POWER,
+    Signal::STKFLT,
+    // Also what wakes gig itself after it stopped: the program goes on with it.
+    Signal::CONT,
+];
 
 /// Signals that are ignored now, as the kernel's bit mask of them (proc_pid_status(5)); who cannot tell
 /// ignores none.

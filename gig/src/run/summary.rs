@@ -1,5 +1,5 @@
 //! What the end of a run tells a person: each denied destination, why, and what would allow it; then what was
-//! allowed and failed.
+//! allowed and failed, and which secrets went out as their sentinels.
 //!
 //! Counts what was recorded, so that the summary and the record cannot tell two stories. Text that came
 //! from the sandbox is shown with control characters escaped.
@@ -13,11 +13,13 @@ use std::{
 use gig_audit::{Entry, Event, VerdictWord, counted, hosts_of, why_of};
 use gig_policy::{DenyReason, printable::is_plain, unasked::is_unasked};
 
+mod as_is;
 mod cure;
 mod failed;
 
 pub(crate) use self::cure::RulesFrom;
 use self::{
+    as_is::AsTheyAre,
     cure::{bracketed, cure},
     failed::Failures,
 };
@@ -35,6 +37,7 @@ struct Tally {
     /// What has no record of its own, of alarms and of denials, with some of its hosts.
     folded: BTreeMap<(bool, DenyReason), Folded>,
     failures: Failures,
+    as_they_are: AsTheyAre,
 }
 
 /// How many, and some of their hosts.
@@ -78,6 +81,7 @@ impl Summary {
         if entry.event == Event::Response {
             let mut tally = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             tally.failures.note(entry);
+            tally.as_they_are.note(entry);
         }
         let would = match entry.verdict {
             Some(VerdictWord::Deny) => false,
@@ -165,7 +169,12 @@ impl Summary {
     /// The text for standard error; `None` when nothing was denied and nothing failed.
     pub(crate) fn text(&self, from: &RulesFrom) -> Option<String> {
         let tally = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = tally.denied(from) + &tally.failures.text(from);
+        let told = [
+            tally.denied(from),
+            tally.failures.text(from),
+            tally.as_they_are.text(),
+        ];
+        let text = told.concat();
         (!text.is_empty()).then_some(text)
     }
 }

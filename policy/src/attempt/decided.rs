@@ -132,15 +132,6 @@ impl Policy {
                 floor: floor.is_some(),
             }));
         }
-        let Asked::Request {
-            protocol,
-            method,
-            path,
-            ..
-        } = asked
-        else {
-            return Ok(passage);
-        };
         if permit.handling() != Handling::Inspect {
             // What is not looked into gets what the program is handed, and no other secret.
             let entrusted = self.entrusted_unopened(&host, port, permit.handling());
@@ -151,6 +142,15 @@ impl Policy {
                 false => Err(self.misused(passage.rule)),
             };
         }
+        let Asked::Request {
+            protocol,
+            method,
+            path,
+            ..
+        } = asked
+        else {
+            return Ok(passage);
+        };
         let intent = RequestIntent {
             protocol: *protocol,
             method,

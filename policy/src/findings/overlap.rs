@@ -6,37 +6,71 @@ use crate::{
     rule::{RequestRule, Rule},
 };
 
-pub(super) fn look(rule: &Rule, targets: &Targets<'_>, findings: &mut Vec<Finding>) {
-    if rule.ports.is_empty() {
-        return;
+pub(super) fn look(all: &[Rule], open: &Targets<'_>, findings: &mut Vec<Finding>) {
+    let narrow = Targets::among(all, narrows);
+    for rule in all.iter().filter(|rule| !rule.ports.is_empty()) {
+        within(rule, findings);
+        if !under_open(rule, open, findings) && narrows(rule) {
+            under_narrow(rule, &narrow, findings);
+        }
     }
-    within(rule, findings);
+}
+
+/// Whether only some requests are its.
+fn narrows(rule: &Rule) -> bool {
+    rule.requests
+        .as_ref()
+        .is_some_and(|requests| !requests.is_empty())
+}
+
+/// What is told of a rule beside one that lets every request pass; whether anything was.
+fn under_open(rule: &Rule, targets: &Targets<'_>, findings: &mut Vec<Finding>) -> bool {
     for other in targets.covering(&rule.target, MOST_COMPARED) {
         if std::ptr::eq(other, rule) || !same_bytes(other, rule) {
             continue;
         }
-        if rule
-            .requests
-            .as_ref()
-            .is_some_and(|requests| !requests.is_empty())
-        {
+        if narrows(rule) {
             let message = format!(
                 "its `rules` do not narrow anything, since {} ({}) allows every request there: \
                  remove that one, or narrow it too",
                 other.reference, other.target
             );
             push(findings, FindingKind::Widened, rule, message);
-            return;
+            return true;
         }
         if rule.requests.is_none() && adds_nothing(other, rule) && tie(other, rule, targets) {
-            let message = format!(
-                "{} ({}) already allows all of it: remove it",
-                other.reference, other.target
-            );
-            push(findings, FindingKind::Shadowed, rule, message);
+            shadowed(rule, other, findings);
+            return true;
+        }
+    }
+    false
+}
+
+/// What is told of a rule beside one that takes only some requests too.
+fn under_narrow(rule: &Rule, targets: &Targets<'_>, findings: &mut Vec<Finding>) {
+    let mut left = MOST_COMPARED * MOST_COMPARED;
+    for other in targets.covering(&rule.target, MOST_COMPARED) {
+        let Some(rest) = left.checked_sub(requests(rule).len() * requests(other).len()) else {
+            return;
+        };
+        left = rest;
+        if !std::ptr::eq(other, rule)
+            && same_bytes(other, rule)
+            && adds_nothing(other, rule)
+            && tie(other, rule, targets)
+        {
+            shadowed(rule, other, findings);
             return;
         }
     }
+}
+
+fn shadowed(rule: &Rule, other: &Rule, findings: &mut Vec<Finding>) {
+    let message = format!(
+        "{} ({}) already allows all of it: remove it",
+        other.reference, other.target
+    );
+    push(findings, FindingKind::Shadowed, rule, message);
 }
 
 /// The rule among `targets` that allows all that `rule` does.
@@ -57,12 +91,19 @@ fn same_bytes(other: &Rule, rule: &Rule) -> bool {
 }
 
 fn adds_nothing(other: &Rule, rule: &Rule) -> bool {
+    let asked = requests(rule).iter();
+    let mut asked = asked.map(|request| requests(other).iter().any(|wide| covers(wide, request)));
+    let all = other.requests.is_none() || (rule.requests.is_some() && asked.all(|covered| covered));
     let private = rule
         .allow_private
         .iter()
         .all(|net| other.allow_private.contains(net));
     let secrets = rule.secrets.iter().all(|name| other.secrets.contains(name));
-    private && secrets && (!rule.clear_text_secrets || other.clear_text_secrets)
+    all && private && secrets && (!rule.clear_text_secrets || other.clear_text_secrets)
+}
+
+fn requests(rule: &Rule) -> &[RequestRule] {
+    rule.requests.as_deref().unwrap_or_default()
 }
 
 /// Of two rules that say the same, the later one is told.
@@ -84,7 +125,7 @@ fn tie(other: &Rule, rule: &Rule, targets: &Targets<'_>) -> bool {
 
 /// Request rules of one entry that another one of it covers.
 fn within(rule: &Rule, findings: &mut Vec<Finding>) {
-    let requests = rule.requests.as_deref().unwrap_or_default();
+    let requests = requests(rule);
     if requests.len() > MOST_COMPARED {
         return;
     }

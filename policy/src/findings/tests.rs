@@ -75,6 +75,73 @@ fn rules_that_add_nothing_are_told_once() {
 }
 
 #[test]
+fn entries_whose_requests_another_one_takes_are_told() {
+    let get_x = "rules: [{methods: [GET], paths: [/x]}]";
+    let beside = |one: &str, other: &str| kinds(&format!("- {{{one}}}\n- {{{other}}}\n"));
+    // Twins, and the same below a name or a range that is wider; whichever comes first.
+    assert_eq!(
+        beside(
+            &format!("host: a.example, {get_x}"),
+            &format!("host: a.example, {get_x}")
+        ),
+        "shadowed egress[1]"
+    );
+    for wide in [
+        "host: a.x.example, rules: [{paths: ['/**']}]",
+        "host: '*.x.example', rules: [{methods: [GET]}]",
+        "host: '*.x.example', rules: [{methods: [POST]}, {methods: [GET, HEAD], paths: [/x, /y]}]",
+    ] {
+        let narrow = format!("host: a.x.example, {get_x}");
+        assert_eq!(beside(&narrow, wide), "shadowed egress[0]", "{wide}");
+        assert_eq!(beside(wide, &narrow), "shadowed egress[1]", "{wide}");
+    }
+    assert_eq!(
+        beside(
+            &format!("ip: 8.8.8.8, {get_x}"),
+            "ip: 8.8.0.0/16, rules: [{methods: [GET]}]"
+        ),
+        "shadowed egress[0]"
+    );
+    // Each of these adds something: a path, a method, a name, a secret, a port, a time.
+    for (one, other) in [
+        (
+            "host: a.example, rules: [{methods: [GET], paths: [/x, /y]}]",
+            "rules: [{methods: [GET], paths: [/x]}]",
+        ),
+        (
+            "host: a.example, rules: [{paths: [/x]}]",
+            "rules: [{methods: [GET], paths: [/x]}]",
+        ),
+        (
+            "host: a.example, rules: [{methods: [GET]}]",
+            "rules: [{methods: [GET], paths: ['/**']}]",
+        ),
+        (
+            "host: a.example, rules: [{methods: [GET]}], secrets: [{name: T, in: [basic]}]",
+            "rules: [{methods: [GET]}]",
+        ),
+        (
+            "host: a.example, ports: [8443], rules: [{methods: [GET]}]",
+            "rules: [{methods: [GET]}]",
+        ),
+        (
+            "host: a.example, rules: [{methods: [GET]}]",
+            "rules: [{methods: [GET]}], expires: 2099-01-01T00:00:00Z",
+        ),
+    ] {
+        let found = beside(one, &format!("host: a.example, {other}"));
+        assert!(!found.contains("egress[0]"), "{one}: {found}");
+    }
+    assert_eq!(
+        beside(
+            "host: '*.x.example', rules: []",
+            &format!("host: a.x.example, {get_x}")
+        ),
+        "unreachable egress[0]"
+    );
+}
+
+#[test]
 fn rules_that_another_entry_undoes_are_told() {
     assert_eq!(
         found(

@@ -22,6 +22,7 @@ fn request(method: &str, url: &str, outcome: Outcome, time: &str) -> Attempt {
         },
         address: None,
         secrets: Vec::new(),
+        entrusted: Vec::new(),
         outcome,
         first: time.into(),
         time: time.into(),
@@ -288,6 +289,7 @@ fn what_was_tried_often_is_one_change_and_counts_as_often() {
 fn carrying(secret: &str, url: &str) -> Attempt {
     Attempt {
         secrets: vec![secret.into()],
+        entrusted: Vec::new(),
         ..request("GET", url, Outcome::Allowed, "1")
     }
 }
@@ -309,6 +311,32 @@ fn a_draft_that_merely_grants_a_secret_no_more_denies_what_carried_it() {
         assert_eq!(denied.reason, DenyReason::SecretMisuse);
         assert_eq!(denied.rule.as_ref().unwrap().to_string(), "egress[0]");
     }
+}
+
+/// What a connection carried unopened goes on only where its rule entrusts it.
+#[test]
+fn a_draft_that_entrusts_a_value_no_more_denies_the_connection_that_carried_it() {
+    let connection = Attempt {
+        asked: Asked::Connection {
+            host: Host::parse("db.example.com").unwrap(),
+            port: Port::new(5432).unwrap(),
+            protocol: Some(AppProtocol::Tcp),
+        },
+        entrusted: vec!["PW".into()],
+        ..carrying("PW", "db.example.com/")
+    };
+    let rule = |more: &str| {
+        policy(&format!(
+            "egress:\n  - {{host: db.example.com, ports: [5432], protocol: tcp{more}}}\n"
+        ))
+    };
+    let with = rule(", secrets: [{name: PW, entrusted: true}]");
+    assert_eq!(with.replay([&connection]).still_allowed, 1);
+    let replay = rule("").replay([&connection]);
+    let [denied] = replay.newly_denied.as_slice() else {
+        panic!("{replay:?}");
+    };
+    assert_eq!(denied.reason, DenyReason::SecretMisuse);
 }
 
 #[test]

@@ -117,6 +117,9 @@ fn expiry(theirs: &[&Rule], entry: &mut DraftEntry, notes: &mut Vec<String>) {
 }
 
 fn unopened(theirs: &[&Rule], entry: &mut DraftEntry, notes: &mut Vec<String>) {
+    if entry.passthrough {
+        return;
+    }
     let is_unopened = |rule: &&Rule| rule.handling == Handling::Passthrough;
     let fits = entry.rules.is_none() && entry.secrets.is_empty();
     let fits = fits && matches!(entry.protocol, None | Some("https"));
@@ -143,7 +146,7 @@ fn secrets(theirs: &[&Rule], entry: &mut DraftEntry, notes: &mut Vec<String>) {
                 Some(places) => secret.places.extend(places.iter().map(ToString::to_string)),
                 None => everywhere = true,
             }
-            if grant.entrusted {
+            if grant.entrusted && !secret.entrusted {
                 notes.push(format!(
                     "{target}: that the program may hold the value of {} is not carried over",
                     grant.name

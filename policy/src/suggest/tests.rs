@@ -27,6 +27,7 @@ fn request(method: &str, name: &str, port: u16, path: &str) -> Attempt {
         },
         address: None,
         secrets: Vec::new(),
+        entrusted: Vec::new(),
         outcome: DENIED,
         first: "2026-01-02T03:04:05.000000Z".into(),
         time: "2026-01-02T03:04:05.000000Z".into(),
@@ -43,6 +44,7 @@ fn connection(name: &str, port: u16, protocol: Option<AppProtocol>) -> Attempt {
         },
         address: None,
         secrets: Vec::new(),
+        entrusted: Vec::new(),
         outcome: DENIED,
         first: "2026-01-02T03:04:05.000000Z".into(),
         time: "2026-01-02T03:04:05.000000Z".into(),
@@ -94,6 +96,61 @@ fn with_secret(secret: &str, mut attempt: Attempt) -> Attempt {
     attempt.secrets = vec![secret.into()];
     attempt.outcome = Outcome::Allowed;
     attempt
+}
+
+fn with_entrusted(secret: &str, attempt: Attempt) -> Attempt {
+    let mut attempt = with_secret(secret, attempt);
+    attempt.entrusted.clone_from(&attempt.secrets);
+    attempt
+}
+
+#[test]
+fn what_the_program_was_handed_is_entrusted_where_it_sent_it() {
+    let mut beside = with_secret("TOK", request("GET", "api.example.com", 443, "/y"));
+    beside.secrets.push("PW".into());
+    beside.entrusted.push("PW".into());
+    let attempts = [
+        with_entrusted("PW", request("GET", "api.example.com", 443, "/x")),
+        beside,
+        with_entrusted(
+            "PW",
+            connection("db.example.com", 5432, Some(AppProtocol::Tcp)),
+        ),
+        connection("other.example.com", 5432, Some(AppProtocol::Tcp)),
+        with_entrusted(
+            "PW",
+            connection("pin.example.com", 443, Some(AppProtocol::Https)),
+        ),
+    ];
+    let entrusted = "secrets: [{name: \"PW\", entrusted: true}";
+    let expected = format!(
+        "version: 1\n\
+        name: \"s\"\n\
+        mode: enforce\n\
+        egress:\n\
+        \x20 - host: api.example.com\n\
+        \x20   ports: [443]\n\
+        \x20   {entrusted}]\n\
+        \x20   rules:\n\
+        \x20     - {{methods: [GET], paths: [/x]}}\n\
+        \x20 - host: api.example.com\n\
+        \x20   ports: [443]\n\
+        \x20   {entrusted}, \"TOK\"]\n\
+        \x20   rules:\n\
+        \x20     - {{methods: [GET], paths: [/y]}}\n\
+        \x20 - host: db.example.com\n\
+        \x20   ports: [5432]\n\
+        \x20   protocol: tcp\n\
+        \x20   {entrusted}]\n\
+        \x20 - host: other.example.com\n\
+        \x20   ports: [5432]\n\
+        \x20   protocol: tcp\n\
+        \x20 - host: pin.example.com\n\
+        \x20   ports: [443]\n\
+        \x20   tls: passthrough\n\
+        \x20   {entrusted}]\n"
+    );
+    assert_eq!(document(&attempts), expected);
 }
 
 #[test]
@@ -355,6 +412,7 @@ fn what_is_guessed_is_said() {
         asked: Asked::Name(crate::Fqdn::parse("n.example.com").unwrap()),
         address: None,
         secrets: Vec::new(),
+        entrusted: Vec::new(),
         outcome: DENIED,
         first: "t".into(),
         time: "t".into(),

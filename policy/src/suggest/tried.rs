@@ -26,6 +26,8 @@ pub(super) struct Tried {
     pub(super) names: u64,
     /// What must be opened for it, and is.
     pub(super) private: BTreeSet<IpNet>,
+    /// Secrets whose value the program was handed, and sent.
+    pub(super) entrusted: BTreeSet<Arc<str>>,
     /// What the entry guesses.
     pub(super) remark: Option<&'static str>,
     times: Option<(Arc<str>, Arc<str>)>,
@@ -95,6 +97,7 @@ pub(super) fn gather(
         }
         let tried = places.entry(place).or_default();
         tried.private.extend(opened);
+        tried.entrusted.extend(attempt.entrusted.iter().cloned());
         widen(&mut tried.times, &attempt.first);
         widen(&mut tried.times, &attempt.time);
         match &attempt.asked {

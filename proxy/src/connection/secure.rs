@@ -51,6 +51,7 @@ pub(super) async fn tls(
             match caller.permit(&attempt).await {
                 Ok(permit) if permit.handling() == Handling::Inspect => {
                     let aim = Aim::Fixed(destination.clone());
+                    let opens = permit.rule().cloned();
                     let permit = Some((permit, changes));
                     let ended = terminate(caller, stream, &destination, (aim, permit)).await;
                     let error = match ended {
@@ -59,6 +60,7 @@ pub(super) async fn tls(
                     };
                     let outcome = Outcome {
                         reason: error.reason(),
+                        rule: opens.filter(|_| error.reason().is_some()),
                         finding: error.is_distrust().then_some(CLIENT_DISTRUSTS),
                         ..Outcome::default()
                     };

@@ -50,6 +50,12 @@ pub struct Bearer<'a> {
     pub granted: &'a [SecretGrant],
 }
 
+/// The name and the place, where a finding tells of a sentinel of the sandbox's own.
+#[must_use]
+pub fn sentinel_in(finding: &str) -> Option<(&str, &str)> {
+    finding.strip_prefix("sentinel of ")?.split_once(" in ")
+}
+
 /// What a find comes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Matter {

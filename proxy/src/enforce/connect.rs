@@ -78,6 +78,8 @@ pub struct Outcome {
     pub dst: Option<SocketAddr>,
     /// Why it failed or was cut, if it was.
     pub reason: Option<DenyReason>,
+    /// The rule for which it did, where another one would not.
+    pub rule: Option<RuleRef>,
     /// That it failed by the host's proxy.
     pub by_proxy: Option<ProxyFault>,
     /// What else was found, in a fixed word.
@@ -231,7 +233,7 @@ fn refusing(policy: &Policy, attempt: &Attempt<'_>, reason: DenyReason) -> Polic
 pub async fn record_outcome(ledger: &Ledger, attempt: &Attempt<'_>, outcome: Outcome) {
     let policy = attempt.subject.policy();
     let mut entry = attempt.entry(Event::Response);
-    fill_policy(&mut entry, policy.reference(), None);
+    fill_policy(&mut entry, policy.reference(), outcome.rule.as_ref());
     let refused = outcome.reason.is_some_and(DenyReason::is_refusal);
     entry.verdict = Some(if refused {
         VerdictWord::Deny

@@ -66,7 +66,7 @@ impl TerminateError {
             Self::Mint(_) | Self::Configure(_) => Some(DenyReason::Internal),
             Self::Slow => Some(DenyReason::RequestTimeout),
             Self::Handshake(error) => match tls_error(error)? {
-                // It offers neither HTTP/2 nor HTTP/1.1, or no version of TLS that is ours.
+                // It offers no version of HTTP, or none of TLS, that is ours.
                 rustls::Error::NoApplicationProtocol | rustls::Error::PeerIncompatible(_) => {
                     Some(DenyReason::UnsupportedProtocol)
                 }
@@ -108,7 +108,7 @@ impl TerminateError {
 /// The application protocol of a terminated session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Application {
-    /// HTTP/1.1, negotiated or for want of ALPN.
+    /// HTTP/1.1 or 1.0, negotiated or for want of ALPN.
     Http1,
     /// HTTP/2.
     Http2,
@@ -169,7 +169,7 @@ impl Terminator {
             .map_err(TerminateError::Configure)?
             .with_no_client_auth()
             .with_cert_resolver(Arc::new(SingleCertAndKey::from(Arc::clone(&leaf))));
-        config.alpn_protocols = vec![H2.to_vec(), HTTP1.to_vec()];
+        config.alpn_protocols = vec![H2.to_vec(), HTTP1.to_vec(), HTTP10.to_vec()];
         config.session_storage = Arc::new(NoServerSessionStorage {});
         // Both ends are one processor: ours knows what it does fast.
         config.ignore_client_order = true;
@@ -214,6 +214,8 @@ fn version_word(version: Option<ProtocolVersion>) -> Option<&'static str> {
 pub(super) const H2: &[u8] = b"h2";
 /// RFC 7301 identifier of HTTP/1.1.
 pub(super) const HTTP1: &[u8] = b"http/1.1";
+/// RFC 7301 identifier of HTTP/1.0: all that some clients offer that are asked for it.
+const HTTP10: &[u8] = b"http/1.0";
 /// As many as there are cached leaves.
 const CACHED_CONFIGS: usize = 4096;
 

@@ -431,7 +431,7 @@ fn proc_masks() {
             let out = shell(
                 *who,
                 more,
-                "cd /proc; for f in interrupts kcore keys key-users kallsyms latency_stats sched_debug timer_list timer_stats; do \
+                "cd /proc; for f in cmdline interrupts kcore keys key-users kallsyms latency_stats sched_debug timer_list timer_stats; do \
                  [ ! -e $f ] || { cat $f >/dev/null; } 2>/dev/null && [ -e $f ] && echo read $f; \
                  { echo > $f; } 2>/dev/null && echo wrote $f; done; \
                  for d in acpi asound scsi; do ls -A $d 2>/dev/null; { echo > $d/new; } 2>/dev/null && echo wrote $d; done; \

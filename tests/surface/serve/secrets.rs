@@ -252,10 +252,23 @@ fn a_secret_that_warns_does_so_in_the_api_and_the_console() {
 fn a_server_is_handed_no_real_value() {
     let neighbour = Neighbour::start();
     let appliance = Appliance::start();
-    let set = appliance.gig(&["secret", "set", "TOKEN", "--entrusted"], VALUE);
-    assert_eq!(set.status, 0, "{set:?}");
+    let set = |more: &[&str]| {
+        let words = [&["secret", "set", "TOKEN"], more].concat();
+        let set = appliance.gig(&words, VALUE);
+        assert_eq!(set.status, 0, "{set:?}");
+    };
+    set(&[]);
     appliance.with_policy(&neighbour.policy());
     appliance.server_with_token("trusting", "echo token=$TOKEN");
+    let removed = appliance.gig(&["secret", "rm", "TOKEN"], "");
+    assert_eq!(removed.status, 0, "{removed:?}");
+    set(&["--entrusted"]);
+    // Another one is not even registered.
+    let words = ["server", "add", "more", "--secret", "TOKEN", "--", "env"];
+    let refused = appliance.gig(&words, "");
+    assert_ne!(refused.status, 0, "{refused:?}");
+    let told = "secret TOKEN is marked entrusted: a program of `gig run` may hold its value, and no server's";
+    assert!(refused.errors.contains(told), "{refused:?}");
     let started = appliance.starts("trusting");
     assert_eq!(started.status, 125, "{started:?}");
     assert!(started.errors.contains("entrusted"), "{started:?}");

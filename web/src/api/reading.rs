@@ -2,7 +2,7 @@
 //! asked for, what is wrong where, and where it is said what is taken.
 
 use axum::{
-    body::{Bytes, HttpBody as _},
+    body::Bytes,
     extract::{
         FromRequest, FromRequestParts, Query, Request, path::ErrorKind, rejection::PathRejection,
     },
@@ -21,22 +21,9 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
         let asked = Asking::of(request.method(), request.uri());
-        if !is_json(request.headers()) {
-            let words =
-                "its body is not said to be JSON: send it with Content-Type: application/json";
-            return Err(asked.refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, words));
-        }
-        let octets = Bytes::from_request(request, state).await;
-        let octets = octets.map_err(|rejection| {
-            let words = match rejection.status() {
-                StatusCode::PAYLOAD_TOO_LARGE => {
-                    "its body is longer than anything that is taken here"
-                }
-                _ => "its body broke off: send it again",
-            };
-            asked.refused(rejection.status(), words)
-        })?;
-        let read = serde_json::from_slice(&octets);
+        let headers = request.headers().clone();
+        let octets = asked.octets(request, state).await?;
+        let read = serde_json::from_slice(asked.json(&headers, &octets)?);
         read.map(Self).map_err(|error| asked.unreadable(&error))
     }
 }
@@ -51,13 +38,15 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for OptionalBody<T> {
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
         let says_nothing =
             !request.headers().contains_key(header::CONTENT_TYPE) || is_json(request.headers());
-        if says_nothing && request.body().is_end_stream() {
-            let asked = Asking::of(request.method(), request.uri());
-            let read = serde_json::from_slice(b"{}");
-            return read.map(Self).map_err(|error| asked.unreadable(&error));
-        }
-        let read = Body::from_request(request, state).await;
-        read.map(|Body(read)| Self(read))
+        let asked = Asking::of(request.method(), request.uri());
+        let headers = request.headers().clone();
+        // Whether there is a body is known only when it is over, where its length was not said.
+        let octets = asked.octets(request, state).await?;
+        let read = match says_nothing && octets.is_empty() {
+            true => serde_json::from_slice(b"{}"),
+            false => serde_json::from_slice(asked.json(&headers, &octets)?),
+        };
+        read.map(Self).map_err(|error| asked.unreadable(&error))
     }
 }
 
@@ -101,6 +90,29 @@ impl Asking {
         // In a URI everything is visible ASCII; it may be long.
         let path: String = uri.path().chars().take(LONGEST).collect();
         Self(format!("{method} {path}"))
+    }
+
+    /// The whole body.
+    async fn octets<S: Send + Sync>(&self, request: Request, state: &S) -> Result<Bytes, Problem> {
+        let octets = Bytes::from_request(request, state).await;
+        octets.map_err(|rejection| {
+            let words = match rejection.status() {
+                StatusCode::PAYLOAD_TOO_LARGE => {
+                    "its body is longer than anything that is taken here"
+                }
+                _ => "its body broke off: send it again",
+            };
+            self.refused(rejection.status(), words)
+        })
+    }
+
+    /// A body that is said to be JSON.
+    fn json<'a>(&self, headers: &HeaderMap, octets: &'a [u8]) -> Result<&'a [u8], Problem> {
+        if is_json(headers) {
+            return Ok(octets);
+        }
+        let words = "its body is not said to be JSON: send it with Content-Type: application/json";
+        Err(self.refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, words))
     }
 
     pub(crate) fn refused(&self, status: StatusCode, words: &str) -> Problem {
@@ -200,9 +212,13 @@ const LONGEST: usize = 300;
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
+    use serde::Deserialize;
+
     use super::*;
 
-    #[derive(Debug, serde::Deserialize)]
+    #[derive(Debug, Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Wanted {
         #[serde(default)]
@@ -269,6 +285,39 @@ mod tests {
             assert_eq!(problem.status().as_u16(), 415, "{kind}");
             assert!(problem.detail.contains("Content-Type: application/json"));
         }
+    }
+
+    /// An empty body in chunks is no body either: its length is known at its end alone.
+    #[tokio::test]
+    async fn a_body_of_which_all_may_be_left_out_may_be_left_out_itself() {
+        #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        struct Free {
+            note: String,
+        }
+        let read = async |kind: Option<&str>, chunks: &[&'static str]| {
+            let chunks: Vec<Result<_, Infallible>> = chunks.iter().copied().map(Ok).collect();
+            let body = axum::body::Body::from_stream(futures_util::stream::iter(chunks));
+            let mut request = Request::post("/api/v1/x");
+            if let Some(kind) = kind {
+                request = request.header(header::CONTENT_TYPE, kind);
+            }
+            let read = OptionalBody::<Free>::from_request(request.body(body).unwrap(), &()).await;
+            read.map(|OptionalBody(free)| free)
+                .map_err(|problem| problem.status().as_u16())
+        };
+        for kind in [None, Some("application/json")] {
+            assert_eq!(read(kind, &[]).await, Ok(Free::default()), "{kind:?}");
+            assert_eq!(read(kind, &["", ""]).await, Ok(Free::default()), "{kind:?}");
+        }
+        assert_eq!(read(Some("text/plain"), &[]).await, Err(415));
+        assert_eq!(read(None, &["{}"]).await, Err(415));
+        let noted = read(Some("application/json"), &["{\"no", "te\": \"x\"}"]).await;
+        assert_eq!(noted.unwrap().note, "x");
+        assert_eq!(
+            read(Some("application/json"), &["{\"not\": 1}"]).await,
+            Err(422)
+        );
     }
 
     #[tokio::test]

@@ -199,6 +199,7 @@ pub(crate) async fn save_server(
     caller.require(Permission::ManageServers)?;
     let name: Name = name.parse()?;
     check(&spec)?;
+    hands_nothing_in(app, &spec).await?;
     let (new, expected) = match built_on {
         BuiltOn::Nothing => (true, None),
         BuiltOn::Tag(tag) => (false, Some(tag)),
@@ -217,6 +218,28 @@ pub(crate) async fn remove_server(app: &App, caller: &Caller, name: String) -> R
     caller.require(Permission::ManageServers)?;
     let change = Change::RemoveServer { name };
     app.change(caller.actor(app), change).await.map(drop)
+}
+
+/// Refuses a secret that is marked as one whose value programs hold: no server's does, and each start would say so. Where
+/// the vault cannot be asked the start does.
+async fn hands_nothing_in(app: &App, spec: &ServerSpec) -> Result<(), Problem> {
+    if spec.secrets.is_empty() {
+        return Ok(());
+    }
+    let known = app.secrets().await.unwrap_or_default();
+    let mut marked = known
+        .iter()
+        .filter(|secret| secret.entrusted && secret.is_set());
+    let Some(secret) = marked.find(|secret| spec.secrets.contains(&secret.name)) else {
+        return Ok(());
+    };
+    let words = format!(
+        "secret {} is marked entrusted: a program of `gig run` may hold its value, and no server's; set one that is not \
+         marked, for which the server gets a sentinel",
+        secret.name
+    );
+    let status = StatusCode::UNPROCESSABLE_ENTITY;
+    Err(Problem::new(status, "server", words))
 }
 
 fn check(spec: &ServerSpec) -> Result<(), Problem> {

@@ -16,7 +16,10 @@ pub(super) fn refuse(name: &str, password: &str) -> Result<(), PasswordRefused> 
         .filter(|one| one.is_alphanumeric())
         .collect();
     let letters: Vec<char> = letters.chars().collect();
-    if repeats(&plain) || is_row(&plain) || repeats(&letters) || is_row(&letters) {
+    let rows = [&plain, &letters]
+        .into_iter()
+        .any(|typed| repeats(typed) || is_row(typed) || is_two_rows(typed));
+    if rows {
         return Err(PasswordRefused::Pattern);
     }
     if is_common(&letters) {
@@ -47,6 +50,11 @@ fn repeats(password: &[char]) -> bool {
 
 /// All of it in rows of neighbours, up or down: `abcdefghijkl`, `123456654321`, `qwertyuiopas`.
 fn is_row(password: &[char]) -> bool {
+    password.len() > MOST_JUMPS * 4 && apart(password) <= MOST_JUMPS
+}
+
+/// How often the next character is no neighbour of the last.
+fn apart(typed: &[char]) -> usize {
     let next_to = |pair: &[char]| match pair {
         [a, b] => ROWS.iter().any(|row| {
             let at = |one: &char| row.find(*one);
@@ -54,8 +62,19 @@ fn is_row(password: &[char]) -> bool {
         }),
         _ => false,
     };
-    let apart = password.windows(2).filter(|pair| !next_to(pair));
-    password.len() > MOST_JUMPS * 4 && apart.count() <= MOST_JUMPS
+    typed.windows(2).filter(|pair| !next_to(pair)).count()
+}
+
+/// Two rows, a character of each in turn: `1q2w3e4r5t6y`.
+fn is_two_rows(password: &[char]) -> bool {
+    let (one, other): (Vec<_>, Vec<_>) = password
+        .chunks(2)
+        .map(|pair| (pair.first(), pair.get(1)))
+        .unzip();
+    let [one, other]: [Vec<char>; 2] =
+        [one, other].map(|row| row.into_iter().flatten().copied().collect());
+    let jumps = apart(&one) + apart(&other);
+    password.len() > MOST_JUMPS * 4 && jumps <= MOST_JUMPS
 }
 
 /// What is tried first, and digits or a few characters beside it.
@@ -94,8 +113,8 @@ const DIGITS: usize = 6;
 const PERIOD: usize = 3;
 /// From one row to another, or back.
 const MOST_JUMPS: usize = 2;
-/// Neighbours: of the alphabet, of digits and of the rows of a keyboard.
-const ROWS: [&str; 7] = [
+/// Neighbours: of the alphabet, of digits, of the rows of a keyboard and of its columns.
+const ROWS: [&str; 9] = [
     "abcdefghijklmnopqrstuvwxyz",
     "1234567890",
     "qwertyuiop",
@@ -103,6 +122,8 @@ const ROWS: [&str; 7] = [
     "azertyuiop",
     "asdfghjkl",
     "zxcvbnm",
+    "1qaz2wsx3edc4rfv5tgb6yhn7ujm",
+    "qazwsxedcrfvtgbyhnujm",
 ];
 /// What lists of stolen passwords begin with, where it is of letters; of longer ones these are the parts. The longest
 /// first.
@@ -169,6 +190,10 @@ mod tests {
             ("qwertyuiopasdf", Pattern),
             ("zxcvbnmasdfghjkl", Pattern),
             ("1111-1111-1111", Pattern),
+            ("1q2w3e4r5t6y", Pattern),
+            ("1qaz2wsx3edc", Pattern),
+            ("zaq1xsw2cde3", Pattern),
+            ("qazwsxedcrfv", Pattern),
             ("margarethe12", Name),
             ("MargaretheMargarethe", Name),
             ("12-margarethe", Name),

@@ -41,6 +41,52 @@ fn each_destination_stands_once_with_its_cure() {
     assert!(text.contains("--allow a.example:8443"), "{text}");
 }
 
+/// What refused nothing and put nothing in leaves a program with a wrong password.
+#[test]
+fn a_sentinel_that_went_as_it_is_is_told_with_what_would_put_the_value_in() {
+    let summary = Summary::default();
+    let ended = |host: &str, port, verdict, finding: &str| {
+        let mut entry = denial(host, Some(port), DenyReason::SecretMisuse);
+        entry.event = Event::Response;
+        entry.verdict = Some(verdict);
+        entry.reason = None;
+        entry.findings = vec![finding.into()];
+        entry
+    };
+    let stream = "sentinel of PW in the stream (plain)";
+    for _ in 0..2 {
+        summary.note(&ended("db.test", 5432, VerdictWord::Allow, stream));
+    }
+    let json = "sentinel of KEY in JSON body (plain)";
+    summary.note(&ended("a.test", 443, VerdictWord::Allow, json));
+    let unplaced = format!("{json}, where the policy does not take it");
+    summary.note(&ended("b.test", 443, VerdictWord::Allow, &unplaced));
+    let binary = "sentinel of KEY in a part that is no text, where no value goes";
+    summary.note(&ended("b.test", 443, VerdictWord::Allow, binary));
+    // Neither of these went as a sentinel.
+    summary.note(&ended("no.test", 443, VerdictWord::Deny, json));
+    summary.note(&ended(
+        "c.test",
+        443,
+        VerdictWord::Allow,
+        "secret KEY version 1",
+    ));
+    let text = summary.text(&RulesFrom::default()).unwrap();
+    assert_eq!(
+        text,
+        "gig: went out as sentinels during this run, with no value put in\n\
+         \x20 a.test:443  KEY in JSON body (plain)\n\
+         \x20     if it belongs there, bind it: --secret KEY@a.test:443, or under `secrets` of its rule\n\
+         \x20 b.test:443  KEY in JSON body (plain), where the policy does not take it\n\
+         \x20     if it belongs there, add the place to `in` of KEY (--secret KEY:PLACE@b.test:443)\n\
+         \x20 b.test:443  KEY in a part that is no text, where no value goes\n\
+         \x20     only text is looked into for where a value goes\n\
+         \x20 db.test:5432  PW in the stream (plain)  (2 times)\n\
+         \x20     gig opens nothing there; if the program is to hold the value: gig secret set PW --entrusted, and \
+         `secrets: [{name: PW, entrusted: true}]` in the rule for db.test:5432\n"
+    );
+}
+
 #[test]
 fn what_one_option_allows_stands_once() {
     let summary = Summary::default();

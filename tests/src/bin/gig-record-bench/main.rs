@@ -1,10 +1,11 @@
 //! What a record costs and what a search takes, in files and in databases.
 //!
 //! `gig-record-bench [--quick] [--records N] [--dir DIR] [--store jsonl,sqlite,unsigned,postgres] [--seconds N]
-//! [--rate N] [--rounds N]` measures how long one record waits when nothing else happens, what RATE records a
+//! [--rate N] [--rounds N] [--filled]` measures how long one record waits when nothing else happens, what RATE records a
 //! second add (and whether any is refused), then fills the database to N records and searches it as the console
 //! does: each kind of search once with none of an SQLite file in memory (cold), then ROUNDS times with other values,
-//! pages far back, and what the overview reads. `postgres` is the server of GIG_DATABASE_URL. It prints figures for
+//! pages far back, and what the overview reads. `postgres` is the server of GIG_DATABASE_URL. With `--filled`
+//! what an earlier run left in DIR or on the server is searched, and nothing is added. It prints figures for
 //! people: nothing here passes or fails but what is not done at all. On a machine that does other work they are
 //! that work's, too.
 #![forbid(unsafe_code)]
@@ -36,6 +37,7 @@ struct Options {
     seconds: u64,
     rate: u64,
     rounds: u32,
+    filled: bool,
 }
 
 /// What is measured.
@@ -141,7 +143,9 @@ fn main() {
     for store in &options.stores {
         let kept = Kept::named(store, &options.folder);
         println!("== {store}");
-        runtime.block_on(record(&kept, &options));
+        if !options.filled {
+            runtime.block_on(record(&kept, &options));
+        }
         searches::search(&kept, options.rounds);
         searches::overview(&kept, options.rounds);
     }
@@ -155,6 +159,7 @@ fn options() -> Options {
         seconds: 10,
         rate: 10_000,
         rounds: 20,
+        filled: false,
     };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
@@ -166,6 +171,10 @@ fn options() -> Options {
                 options.rate,
                 options.rounds,
             ) = (10_000, 1, 2_000, 2);
+            continue;
+        }
+        if word == "--filled" {
+            options.filled = true;
             continue;
         }
         let value = words
