@@ -25,11 +25,18 @@ pub(crate) fn path() -> anyhow::Result<PathBuf> {
     }
 }
 
-/// Makes `dir` and its parents, readable by nobody else.
+/// Makes `dir` and its parents, readable by nobody else. Not in what belongs to somebody else, as root could: they could
+/// not use it themselves from then on.
 ///
 /// # Errors
 /// When it cannot be made; says which directory and the cure.
 pub(crate) fn make_private(dir: &Path) -> anyhow::Result<()> {
+    let there = dir
+        .ancestors()
+        .find_map(|above| Some((above, above.metadata().ok()?)));
+    if let Some((above, facts)) = there {
+        refuse_others(above, facts.uid())?;
+    }
     DirBuilder::new().recursive(true).mode(0o700).create(dir).with_context(|| {
         format!(
             "cannot make the directory {} for gig's files: make it writable or set GIG_DATA_DIR",
@@ -46,15 +53,22 @@ pub(crate) fn make_private(dir: &Path) -> anyhow::Result<()> {
 pub(crate) fn refuse_shared(dir: &Path) -> anyhow::Result<()> {
     let shown = dir.display();
     let facts = fs::metadata(dir).with_context(|| format!("cannot look at {shown}"))?;
-    let owner = facts.uid();
-    if owner != 0 && owner != rustix::process::geteuid().as_raw() {
-        bail!(
-            "{shown} belongs to another user (uid {owner}): set GIG_DATA_DIR to a directory of your own"
-        );
-    }
+    refuse_others(dir, facts.uid())?;
     let mode = facts.mode() & 0o777;
     if mode & 0o022 != 0 {
         bail!("others can put files into {shown} (mode {mode:04o}): chmod 700 {shown}");
+    }
+    Ok(())
+}
+
+/// Refuses what belongs to another user than root and this one.
+fn refuse_others(dir: &Path, owner: u32) -> anyhow::Result<()> {
+    if owner != 0 && owner != rustix::process::geteuid().as_raw() {
+        bail!(
+            "{} belongs to another user (uid {owner}): run this as that user (sudo -u '#{owner}' env GIG_DATA_DIR=… gig …), \
+             or set GIG_DATA_DIR to a directory of your own",
+            dir.display()
+        );
     }
     Ok(())
 }

@@ -188,7 +188,18 @@ pub(crate) async fn connect() -> anyhow::Result<UnixStream> {
         )
     };
     let path = SocketPath::of(socket.clone()).with_context(none)?;
-    UnixStream::connect(path.path()).await.with_context(none)
+    let connected = UnixStream::connect(path.path()).await;
+    connected.map_err(|error| {
+        let why = match error.kind() {
+            std::io::ErrorKind::PermissionDenied => format!(
+                "the socket of the appliance, {}, is for the user that runs it and for root: run this as that user, or come \
+                 over the network with --url and a token (GIG_TOKEN)",
+                socket.display()
+            ),
+            _ => none(),
+        };
+        anyhow::Error::new(error).context(why)
+    })
 }
 
 /// Says why the appliance refuses, in its own words.
@@ -218,6 +229,12 @@ pub(crate) fn refused(status: StatusCode, octets: &[u8]) -> anyhow::Result<Answe
 
 fn socket() -> anyhow::Result<PathBuf> {
     Ok(data_dir::path()?.join(SOCKET))
+}
+
+/// Whether an appliance answers at this machine's socket.
+pub(crate) fn is_answered() -> bool {
+    let path = socket().and_then(|socket| Ok(SocketPath::of(socket)?));
+    path.is_ok_and(|path| std::os::unix::net::UnixStream::connect(path.path()).is_ok())
 }
 
 /// `text` as one segment of a path.

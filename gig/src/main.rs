@@ -41,7 +41,7 @@ use clap::{
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::{args::Arguments, exit_status::ExitStatus};
+use crate::{args::Arguments, exit_status::ExitStatus, output::printable, stderr::tell};
 
 fn main() -> ExitCode {
     // The hub is this same program, re-executed into namespaces of its own: it must not grow threads
@@ -84,6 +84,8 @@ fn live() -> ExitCode {
     }
     match commands::execute(arguments.command) {
         Ok(status) => status.into(),
+        // As who is ended by SIGPIPE.
+        Err(error) if output::is_left(&error) => ExitCode::from(LEFT),
         Err(error) => {
             error_chain::print(&error);
             ExitStatus::of(&error).into()
@@ -132,9 +134,25 @@ fn usage(mistake: &clap::Error) -> ExitCode {
         return ExitStatus::GIG_FAILED.into();
     }
     if mistake.print().is_err() || !asked_for {
+        if let Some(words) = of_a_program(mistake) {
+            tell(&words);
+        }
         return ExitStatus::GIG_FAILED.into();
     }
     ExitCode::SUCCESS
+}
+
+/// What else there is to say where a word stands that is no option: it was meant for a program.
+fn of_a_program(mistake: &clap::Error) -> Option<String> {
+    let runs = std::env::args_os().nth(1).is_some_and(|word| word == "run");
+    let Some(ContextValue::String(word)) = mistake.get(ContextKind::InvalidArg) else {
+        return None;
+    };
+    let is_plain = mistake.kind() == ErrorKind::UnknownArgument && !word.starts_with('-');
+    (runs && is_plain).then(|| {
+        let word = printable(word);
+        format!("\nWrite the program and its arguments behind `--`: gig run … -- {word} …\n")
+    })
 }
 
 /// What is wrong with a `--secret` or `--capture`, in gig's own words: clap would show what was typed, which may be a
@@ -166,9 +184,20 @@ fn start_log(serves: bool) -> anyhow::Result<()> {
         || default.to_owned(),
         |said| said.to_string_lossy().into_owned(),
     );
-    let filter = tracing_subscriber::EnvFilter::try_new(&said).with_context(|| {
-        format!("{LOG}={said:?} is not a filter: write a level (off, error, warn, info, debug, trace) or gig_proxy=debug,warn")
-    })?;
+    let no_filter = || {
+        format!(
+            "{LOG}={said:?} is not a filter: write a level (off, error, warn, info, debug, trace) or gig_proxy=debug,warn"
+        )
+    };
+    let filter = tracing_subscriber::EnvFilter::try_new(&said).with_context(no_filter)?;
+    // To the library a lone word that is no level is the name of a part, and shows all of that.
+    let is_level = |word: &str| word.parse::<tracing::level_filters::LevelFilter>().is_ok();
+    let is_part = |word: &str| word.contains(['=', '[', ':', '_']) || word == "gig";
+    let mut words = said.split(',').map(str::trim);
+    anyhow::ensure!(
+        words.all(|word| word.is_empty() || is_level(word) || is_part(word)),
+        no_filter()
+    );
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
@@ -185,6 +214,8 @@ const LEAST_STACK: u64 = 2 * 1024 * 1024;
 /// What Linux gives a first thread.
 const STACK: usize = 8 * 1024 * 1024;
 
+/// 128 and SIGPIPE.
+const LEFT: u8 = 141;
 /// The variable that says what is told on standard error.
 const LOG: &str = "GIG_LOG";
 

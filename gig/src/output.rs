@@ -21,9 +21,17 @@ pub(crate) fn print(as_json: bool, document: &serde_json::Value, text: &str) -> 
     } else {
         writeln!(out, "{text}")
     };
-    written
-        .and_then(|()| out.flush())
-        .context("cannot write to standard output")
+    written.and_then(|()| out.flush()).context(UNWRITTEN)
+}
+
+/// What failed where standard output takes no more.
+pub(crate) const UNWRITTEN: &str = "cannot write to standard output";
+
+/// Whether whoever read standard output went away, as `| head` does: there is nobody to tell.
+pub(crate) fn is_left(error: &anyhow::Error) -> bool {
+    let root = error.root_cause().downcast_ref::<io::Error>();
+    root.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+        && error.chain().any(|cause| cause.to_string() == UNWRITTEN)
 }
 
 /// Says what a person must know beside the output, on standard error, a line each.

@@ -30,6 +30,12 @@ pub enum ParseAllowError {
     /// A URL.
     #[error("--allow {0}: write the host alone, as in `{1}`")]
     Url(String, String),
+    /// A host and a path.
+    #[error(
+        "--allow {0}: an option allows a whole host, as `{1}`; paths are allowed in a policy document (`rules: [{{paths: \
+         […]}}]` under the host)"
+    )]
+    Path(String, String),
     /// No port where one is needed.
     #[error("--allow {0}: say the port, as in `{0}:5432`")]
     PortMissing(String),
@@ -55,6 +61,11 @@ pub(crate) fn parse(option: &str) -> Result<Rule, ParseAllowError> {
         return Err(ParseAllowError::Url(own(), host.to_owned()));
     }
     let (scheme, place) = scheme(option);
+    if let Some((host, _)) = place.split_once('/')
+        && is_name(split_port(host).0)
+    {
+        return Err(ParseAllowError::Path(own(), host.to_owned()));
+    }
     let (host, port) = split_port(place);
     let target = target(option, host)?;
     let port = match port {
@@ -150,6 +161,11 @@ pub(crate) fn split_port(place: &str) -> (&str, Option<&str>) {
         Some((host, port)) if !host.contains(':') => (host, Some(port)),
         _ => (place, None),
     }
+}
+
+/// Whether it is written as a name is, and not as an address.
+fn is_name(host: &str) -> bool {
+    host.parse::<IpAddr>().is_err() && HostPattern::parse(host).is_ok()
 }
 
 fn target(option: &str, host: &str) -> Result<Target, ParseAllowError> {

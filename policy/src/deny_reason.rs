@@ -8,11 +8,11 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 macro_rules! reasons {
-    ($($(#[$doc:meta])* $variant:ident = $word:literal, $status:literal, $proxy:literal;)*) => {
+    ($(#[doc = $meaning:literal] $variant:ident = $word:literal, $status:literal, $proxy:literal;)*) => {
         /// One reason; the word is stable and appears everywhere a denial is told.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
-        pub enum DenyReason { $($(#[$doc])* $variant,)* }
+        pub enum DenyReason { $(#[doc = $meaning] $variant,)* }
 
         impl DenyReason {
             /// Every reason there is.
@@ -22,6 +22,13 @@ macro_rules! reasons {
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word,)* }
+            }
+
+            /// What it says, in a sentence.
+            #[must_use]
+            pub fn meaning(self) -> &'static str {
+                let sentence = match self { $(Self::$variant => $meaning,)* };
+                sentence.trim()
             }
 
             /// The status code of the HTTP answer.

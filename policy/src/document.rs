@@ -186,6 +186,9 @@ fn unreadable(error: &serde_saphyr::Error) -> Problem {
         format!("`{key}` is given twice: keep one of the two")
     } else if text.starts_with("multiple YAML documents") {
         "a second document starts here: keep one policy in a file".to_owned()
+    } else if text.contains(" alias ") || text.starts_with("alias ") {
+        "`*` begins an alias in YAML: put what begins with it in quotes, as in '*.example.com'"
+            .to_owned()
     } else {
         format!("this is neither YAML nor JSON: {text}")
     };

@@ -69,6 +69,21 @@ fn journeys_of_decisions_and_of_the_record_go_as_well_on_postgresql() {
     }
 }
 
+/// And what the first people who come do.
+#[test]
+fn journeys_from_the_set_up_to_the_end_of_a_session_go_as_well_on_postgresql() {
+    for (journey, asked) in [
+        ("set_up", &[][..]),
+        ("allow_from_denial", &["GET /wanted"][..]),
+        ("secret_uses", &["GET /pay"][..]),
+        ("end_session", &[][..]),
+    ] {
+        let stage = Stage::set_on_postgres();
+        stage.play(journey);
+        assert_eq!(stage.world().asked(), asked, "{journey}");
+    }
+}
+
 #[test]
 fn the_record_is_searched_by_keyboard_and_exported() {
     Stage::set().play("search_and_export");

@@ -42,7 +42,14 @@
       verdict.textContent = record.words;
     }
     cell(row, "tight", "Verdict", verdict);
-    cell(row, "place", "Where to", record.place);
+    cell(row, "place", "What", record.place);
+    if (record.lookalike) {
+      const tag = document.createElement("span");
+      tag.className = "tag deny";
+      tag.title = record.lookalike;
+      tag.textContent = "lookalike";
+      row.lastElementChild.append(" ", tag);
+    }
     cell(row, "why", "Why", record.rule ? link(record.rule, record.why) : record.why);
     const to = "/sandboxes/" + encodeURIComponent(record.sandbox);
     cell(row, "who", "Who", record.sandbox ? link(to, record.who) : record.who);

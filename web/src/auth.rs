@@ -32,6 +32,7 @@ use crate::{
     credential::{Presented, read_session, read_token},
     drafts,
     narrowing::{Narrowing, Scope},
+    pages::Done,
     places::{Place, Turn, on_behalf},
     role::{Permission, Role},
     router::LONGEST_BODY,
@@ -62,6 +63,8 @@ pub(crate) struct Caller {
     /// What a program asked for that they answer.
     request: Option<Arc<str>>,
     address: Option<SocketAddr>,
+    /// What the form before this request did: told to them once.
+    pub(crate) done: Option<Done>,
 }
 
 impl Caller {
@@ -81,6 +84,7 @@ impl Caller {
             once: None,
             request: None,
             address: None,
+            done: None,
         }
     }
 
@@ -108,6 +112,7 @@ impl Caller {
             once: None,
             request: None,
             address,
+            done: None,
         }
     }
 
@@ -373,12 +378,14 @@ async fn identify(app: &App, request: &Parts) -> Result<Caller, Problem> {
             once: None,
             request: None,
             address: None,
+            done: None,
         });
     }
     let Some(presented) = cookie::read(app, headers).as_deref().and_then(read_session) else {
         return Err(Problem::unauthenticated());
     };
-    let caller = by_session(app, presented, &peer).await?;
+    let mut caller = by_session(app, presented, &peer).await?;
+    caller.done = cookie::done(app, headers);
     if !is_safe(&request.method) {
         origin::check(app, headers)?;
     }
@@ -415,6 +422,7 @@ async fn by_token(app: &App, presented: Presented, peer: &Peer) -> Result<Caller
         once: None,
         request: None,
         address: peer.address(),
+        done: None,
     })
 }
 
@@ -451,6 +459,7 @@ async fn by_session(app: &App, presented: Presented, peer: &Peer) -> Result<Call
         once: None,
         request: None,
         address: peer.address(),
+        done: None,
     })
 }
 

@@ -9,7 +9,14 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 
-use crate::{api_error::Problem, app::App, auth::origin, connections::Peer, spans::AskedBy};
+use crate::{
+    api_error::Problem,
+    app::App,
+    auth::{cookie, origin},
+    connections::Peer,
+    pages::Done,
+    spans::AskedBy,
+};
 
 /// Bounds the time of a request, and dresses its answer.
 pub(crate) async fn guard(
@@ -20,6 +27,7 @@ pub(crate) async fn guard(
     if let Some(peer) = forwarded(&app, &request) {
         request.extensions_mut().insert(peer);
     }
+    let told = cookie::done(&app, request.headers()).is_some();
     let api = request.uri().path().starts_with("/api/");
     let span = api.then(|| app.spans.begin(&request, app.now())).flatten();
     let answered = match origin::misdirected(&app, &request) {
@@ -31,6 +39,7 @@ pub(crate) async fn guard(
     if api {
         response = as_problem(response);
     }
+    tell_once(&app, told, &mut response);
     app.figures.answered(response.status().as_u16());
     if let Some(span) = span {
         let who = response.extensions().get::<AskedBy>();
@@ -55,6 +64,20 @@ pub(crate) async fn guard(
         headers.insert(header::STRICT_TRANSPORT_SECURITY, year);
     }
     response
+}
+
+/// Has the browser keep what a form did until the next page, and forget it there.
+fn tell_once(app: &App, told: bool, response: &mut Response) {
+    let is_page = response.headers().get(header::CONTENT_TYPE);
+    let is_page = is_page.is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"));
+    let cookie = match response.extensions().get::<Done>() {
+        Some(done) => cookie::set_done(app, *done),
+        None if told && is_page => cookie::clear_done(app),
+        None => return,
+    };
+    if let Ok(cookie) = cookie {
+        response.headers_mut().append(header::SET_COOKIE, cookie);
+    }
 }
 
 /// What the router itself refuses, in words of its own or in none, is told as all else of the API is.

@@ -8,6 +8,7 @@ pub(crate) mod approvals;
 pub(crate) mod audit;
 mod chart;
 pub(crate) mod confirm;
+mod done;
 pub(crate) mod live;
 pub(crate) mod overview;
 pub(crate) mod people;
@@ -37,7 +38,11 @@ use axum::{
     response::{Html, IntoResponse, Redirect, Response},
 };
 
-pub(crate) use self::reading::{Form, InAddress, Path};
+use self::done::told;
+pub(crate) use self::{
+    done::Done,
+    reading::{Form, InAddress, Path},
+};
 use crate::{
     api_error::{AnswerStatus, Problem},
     auth::Caller,
@@ -52,6 +57,7 @@ pub(crate) struct Frame {
     /// The path of the section.
     section: &'static str,
     session: bool,
+    done: Option<Done>,
 }
 
 impl Frame {
@@ -61,7 +67,13 @@ impl Frame {
             role: caller.role,
             section,
             session: caller.session.is_some(),
+            done: caller.done,
         }
+    }
+
+    /// What the form before this page did.
+    fn done(&self) -> Option<&'static str> {
+        self.done.map(Done::words)
     }
 
     /// A time of the API as people read it on a page: `2026-11-21 09:30:00`, whose zone the heading says. What is no time

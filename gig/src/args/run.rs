@@ -89,7 +89,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "SIZE", value_parser = value::size)]
     pub(crate) memory: Option<u64>,
     /// Most processes and threads
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = value::count)]
     pub(crate) pids: Option<u32>,
     /// Most processor time, in processors: 0.5, 2
     #[arg(long, value_name = "N", value_parser = value::cpus)]

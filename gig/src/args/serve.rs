@@ -23,7 +23,8 @@ pub(crate) struct ServeArgs {
         long,
         env = "GIG_LISTEN",
         default_value = "127.0.0.1:8080",
-        value_name = "ADDRESS:PORT"
+        value_name = "ADDRESS:PORT",
+        value_parser = value::listen
     )]
     pub(crate) listen: std::net::SocketAddr,
     /// Speak TLS with this certificate (PEM, its chain after it), read again when the file changes
@@ -311,7 +312,7 @@ pub(crate) struct ServerAddArgs {
     #[arg(long, value_name = "SIZE", value_parser = value::size)]
     pub(crate) memory: Option<u64>,
     /// Most processes and threads
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = value::count)]
     pub(crate) pids: Option<u32>,
     /// Most processor time, in processors: 0.5, 2
     #[arg(long, value_name = "N", value_parser = value::cpus)]

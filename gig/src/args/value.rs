@@ -1,6 +1,6 @@
 //! Values of options, read with messages that say what was given and what is taken.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use gig_policy::{
@@ -174,6 +174,11 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
         .unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let factor: u64 = match unit.trim().to_ascii_lowercase().as_str() {
+        "" if number.len() < BARE => {
+            return Err(format!(
+                "{number} octets is next to nothing: write its unit, as in {number}MB"
+            ));
+        }
         "" | "b" => 1,
         "k" | "kib" => 1 << 10,
         "kb" => 1_000,
@@ -248,7 +253,7 @@ pub(crate) fn span(text: &str) -> Result<Duration, String> {
         .parse()
         .map_err(|_| "a duration starts with a number: 30d".to_owned())?;
     let seconds: u64 = match unit {
-        "" | "s" => 1,
+        "s" => 1,
         "m" => 60,
         "h" => 3_600,
         "d" => 86_400,
@@ -259,6 +264,20 @@ pub(crate) fn span(text: &str) -> Result<Duration, String> {
         .checked_mul(seconds)
         .map(Duration::from_secs)
         .ok_or_else(|| "that is longer than can be counted".to_owned())
+}
+
+/// How many, from one on.
+pub(crate) fn count(text: &str) -> Result<u32, String> {
+    let number = text.parse().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| "a number is wanted, from 1 on: 100".to_owned())
+}
+
+/// Where to listen.
+pub(crate) fn listen(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        "an IP address and a port are wanted, as in 127.0.0.1:8080, 0.0.0.0:8080 or [::1]:8080: no name is looked up here"
+            .to_owned()
+    })
 }
 
 /// Processors, to a thousandth: `2`, `0.5`.
@@ -272,6 +291,9 @@ pub(crate) fn cpus(text: &str) -> Result<CpuShare, String> {
         .and_then(CpuShare::from_millis)
         .ok_or_else(|| "a number of processors is taken, to a thousandth: 2 or 0.5".to_owned())
 }
+
+/// Octets with fewer digits than this have their unit.
+const BARE: usize = 6;
 
 #[cfg(test)]
 mod tests {
@@ -321,6 +343,8 @@ mod tests {
     fn sizes_and_durations_have_units() {
         assert_eq!(size("512MB"), Ok(512_000_000));
         assert_eq!(size("1GiB"), Ok(1 << 30));
+        assert!(size("512").is_err() && span("30").is_err());
+        assert_eq!(size("67108864"), Ok(64 << 20));
         assert!(size("0").is_err() && size("12parsecs").is_err());
         assert!(size("99999999999GB").is_err());
         assert_eq!(duration("90s"), Ok(Duration::from_secs(90)));

@@ -15,8 +15,9 @@ use crate::{
             UserCommand, UserFactorArgs, UserPasswordArgs, UserRoleArgs,
         },
     },
+    data_dir,
     exit_status::ExitStatus,
-    output,
+    local_api, output,
     secrets::intake,
     serve::appliance::Appliance,
 };
@@ -118,8 +119,22 @@ fn password(name: &str) -> anyhow::Result<String> {
 fn changed(change: &Change, output: &OutputArgs, said: &str) -> anyhow::Result<ExitStatus> {
     with(|appliance| {
         appliance.change(change)?;
-        output::print(output.json, &json!({ "done": said }), said)
+        output::print(output.json, &json!({ "done": said }), said)?;
+        output::remark(unserved()?)
     })
+}
+
+/// Where this went that nobody serves: in another place than was meant nobody would find it.
+fn unserved() -> anyhow::Result<Option<String>> {
+    let is_fleet = std::env::var_os("GIG_DATABASE_URL").is_some_and(|url| !url.is_empty());
+    if is_fleet || local_api::is_answered() {
+        return Ok(None);
+    }
+    let dir = data_dir::path()?;
+    Ok(Some(format!(
+        "no gig serve runs from {} now: this is for the one that will (GIG_DATA_DIR says where)",
+        dir.display()
+    )))
 }
 
 fn users(output: &OutputArgs) -> anyhow::Result<ExitStatus> {

@@ -58,7 +58,7 @@ fn last(args: &LogsArgs, id: &str) -> anyhow::Result<ExitStatus> {
     };
     written
         .and_then(|()| out.flush())
-        .context("cannot write to standard output")?;
+        .context(output::UNWRITTEN)?;
     Ok(ExitStatus::SUCCESS)
 }
 
@@ -250,7 +250,7 @@ fn print(page: &Value) -> anyhow::Result<()> {
         }
         out.flush()
     };
-    print().context("cannot write to standard output")
+    print().context(output::UNWRITTEN)
 }
 
 fn lines(page: &Value) -> impl Iterator<Item = &Value> {

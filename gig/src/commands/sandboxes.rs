@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use gig_web::{
     PROFILE_HEADER,
     store::{Network, ServerKind, ServerSpec},
@@ -175,6 +175,8 @@ fn add(args: ServerAddArgs) -> anyhow::Result<ExitStatus> {
     }
     let typed = args.program.into_iter().map(utf8);
     let typed = typed.collect::<anyhow::Result<Vec<_>>>()?;
+    let brings = args.source.image.is_some() || args.source.folder.is_some();
+    refuse_relative(typed.first().filter(|_| !brings))?;
     if let Some(policy) = &args.policy {
         // Before anything is registered: else a server would stand there without what it was to be under.
         let path = format!("/api/v1/policies/{}", segment(policy));
@@ -204,7 +206,7 @@ fn add(args: ServerAddArgs) -> anyhow::Result<ExitStatus> {
         idle_seconds: (!args.foreign).then_some(args.idle),
     };
     let body = serde_json::to_value(&spec)?;
-    register(&args.name, &body)?;
+    let was_there = register(&args.name, &body)?;
     if let Some(policy) = &args.policy {
         let wanted = json!({"server": args.name, "policy": policy});
         let put = Asking::new(Method::PUT, "/api/v1/assignments").header("if-match", "*");
@@ -212,7 +214,13 @@ fn add(args: ServerAddArgs) -> anyhow::Result<ExitStatus> {
             .send()
             .context("the server is registered, and its policy not in force")?;
     }
-    let said = format!("{} is registered", args.name);
+    let said = match was_there {
+        true => format!(
+            "{} is changed: all of it is as this command says",
+            args.name
+        ),
+        false => format!("{} is registered", args.name),
+    };
     output::print(
         args.output.json,
         &json!({"server": args.name, "spec": body}),
@@ -221,8 +229,21 @@ fn add(args: ServerAddArgs) -> anyhow::Result<ExitStatus> {
     Ok(ExitStatus::SUCCESS)
 }
 
-/// Registers a server, or changes what is there now.
-fn register(name: &str, spec: &Value) -> anyhow::Result<()> {
+/// A program that is named from where this command runs is somewhere else for the appliance.
+fn refuse_relative(program: Option<&String>) -> anyhow::Result<()> {
+    let is_relative = |word: &&String| word.contains('/') && !word.starts_with('/');
+    if let Some(word) = program.filter(is_relative) {
+        bail!(
+            "{word} says where the program is from here, and the appliance starts it from somewhere else: name its \
+             whole path, as {}",
+            own_path(word.as_ref())?.display()
+        );
+    }
+    Ok(())
+}
+
+/// Registers a server, or changes what is there now; whether one was.
+fn register(name: &str, spec: &Value) -> anyhow::Result<bool> {
     let path = format!("/api/v1/servers/{}", segment(name));
     let there = Asking::new(Method::GET, &path).send_unless_missing()?;
     let put = Asking::new(Method::PUT, &path).body(spec);
@@ -235,7 +256,8 @@ fn register(name: &str, spec: &Value) -> anyhow::Result<()> {
             put.header("if-match", &format!("\"{tag}\""))
         }
     };
-    put.send().map(drop)
+    put.send()?;
+    Ok(there.is_some())
 }
 
 fn is_in(one: &Value, state: &str) -> bool {

@@ -59,7 +59,11 @@ fn named_by_path(program: &Path, binds: &[Bind]) -> Option<String> {
         .filter(|file| is_program(file))?;
     let shown = binds.iter().find_map(|bind| {
         let below = found.strip_prefix(bind.source.canonicalize().ok()?).ok()?;
-        Some(bind.dest.join(below))
+        // A file that is shown alone is its own place: joining nothing would make a folder of it.
+        Some(match below.as_os_str().is_empty() {
+            true => bind.dest.clone(),
+            false => bind.dest.join(below),
+        })
     });
     let (name, found_at) = (program.display(), found.display());
     match shown {
@@ -146,6 +150,16 @@ mod tests {
         };
         let told = ask_path(&[shown]).unwrap();
         assert!(told.contains("and /w/tool inside"), "{told}");
+        let alone = Bind {
+            source: bin.join("tool"),
+            dest: "/t".into(),
+            mode: BindMode::Ro,
+        };
+        let told = ask_path(&[alone]).unwrap();
+        assert!(
+            told.contains("and /t inside: run it by that path"),
+            "{told}"
+        );
         for name in ["text", "absent", "./no-such-tool", ""] {
             assert_eq!(ask(name, &[]), None, "{name}");
         }

@@ -83,6 +83,7 @@ fn seen(folder: &Path) -> Vec<(PathBuf, State)> {
     let mut look = Look {
         root: folder,
         left: MOST_READ,
+        folders: MOST_MODULES,
         found: Vec::new(),
     };
     // What is shown may be one of those files, or lie in the folder that has them.
@@ -96,12 +97,7 @@ fn seen(folder: &Path) -> Vec<(PathBuf, State)> {
         for name in CONFIGURATIONS {
             look.configuration(&above.join(name));
         }
-        // The folder may be git's own, or a repository without a working tree.
-        for git in [above.join(".git"), above.to_owned()] {
-            if git.join("HEAD").symlink_metadata().is_ok() {
-                look.repository(above, &git);
-            }
-        }
+        look.repositories(above);
     }
     look.found
 }
@@ -112,6 +108,8 @@ struct Look<'a> {
     root: &'a Path,
     /// Octets that may be read yet: a program can write more than anybody waits for.
     left: u64,
+    /// Folders of git's own that may be looked through yet.
+    folders: usize,
     found: Vec<(PathBuf, State)>,
 }
 
@@ -123,6 +121,58 @@ impl Look<'_> {
         };
         let real = parent.canonicalize().map(|parent| parent.join(name));
         real.is_ok_and(|real| real.starts_with(self.root))
+    }
+
+    /// A folder's repository, those that lie in it for submodules, and those of the submodules themselves.
+    fn repositories(&mut self, folder: &Path) {
+        let git = folder.join(".git");
+        // Also one that is none yet: `git init` and `git clone` leave what is there.
+        if git.symlink_metadata().is_ok_and(|found| found.is_dir()) {
+            self.repository(folder, &git);
+        }
+        self.others(&git);
+        // The folder may be git's own, or a repository without a working tree.
+        if folder.join("HEAD").symlink_metadata().is_ok() {
+            self.repository(folder, folder);
+            self.others(folder);
+        }
+        // `git status` goes into each of them, whatever its name is for git.
+        let listed = self.read(&folder.join(".gitmodules")).unwrap_or_default();
+        for path in submodules(&String::from_utf8_lossy(&listed)) {
+            let module = folder.join(path);
+            let git = module.join(".git");
+            self.file(&git);
+            if git.symlink_metadata().is_ok_and(|found| found.is_dir()) {
+                self.repository(&module, &git);
+            }
+        }
+    }
+
+    /// What git keeps of submodules and worktrees: a submodule's name may hold slashes, and it may have submodules.
+    fn others(&mut self, git: &Path) {
+        let mut ahead = self.directories(&git.join("worktrees"));
+        ahead.extend(self.directories(&git.join("modules")));
+        while let Some(git) = ahead.pop() {
+            self.repository(&git, &git);
+            ahead.extend(self.directories(&git));
+        }
+    }
+
+    /// Folders right below one, no links, without those in which git keeps what it does not run; none where there were
+    /// too many.
+    fn directories(&mut self, folder: &Path) -> Vec<PathBuf> {
+        if !self.takes_in(folder) {
+            return Vec::new();
+        }
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        let entries = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        let entries = entries.filter(|entry| !KEPT.iter().any(|kept| entry.file_name() == *kept));
+        let below: Vec<PathBuf> = entries
+            .take(self.folders)
+            .map(|entry| entry.path())
+            .collect();
+        self.folders -= below.len();
+        below
     }
 
     /// What git runs, and where it looks for it.
@@ -205,8 +255,19 @@ impl Look<'_> {
             self.file(path);
             return None;
         };
-        let (lines, hooks) = running(&String::from_utf8_lossy(&text));
+        let Running {
+            lines,
+            mut hooks,
+            includes,
+        } = running(&String::from_utf8_lossy(&text));
         self.found.push((path.to_owned(), State::Runs(lines)));
+        // What it takes in is as good as its own, from where it lies.
+        for include in includes {
+            let included = path.parent().unwrap_or(path).join(include);
+            if self.found.iter().all(|(known, _)| *known != included) {
+                hooks = self.configuration(&included).or(hooks);
+            }
+        }
         hooks
     }
 
@@ -223,9 +284,30 @@ impl Look<'_> {
     }
 }
 
-/// The lines of a git configuration that are not known to run nothing, and the folder of hooks that it names.
-fn running(text: &str) -> (Vec<String>, Option<PathBuf>) {
-    let (mut lines, mut hooks, mut section) = (Vec::new(), None, String::new());
+/// The folders of submodules (gitmodules(5)), no more than anybody has.
+fn submodules(text: &str) -> Vec<PathBuf> {
+    let settings = text.lines().filter_map(|line| line.split_once('='));
+    let paths = settings.filter(|(key, _)| key.trim().eq_ignore_ascii_case("path"));
+    let paths = paths.map(|(_, path)| PathBuf::from(path.trim().trim_matches('"')));
+    paths
+        .filter(|path| path.is_relative())
+        .take(MOST_MODULES)
+        .collect()
+}
+
+/// What a git configuration says of what is run.
+#[derive(Default)]
+struct Running {
+    /// The lines that are not known to run nothing.
+    lines: Vec<String>,
+    /// The folder of hooks that it names.
+    hooks: Option<PathBuf>,
+    /// Further configurations, as they are named.
+    includes: Vec<PathBuf>,
+}
+
+fn running(text: &str) -> Running {
+    let (mut found, mut section) = (Running::default(), String::new());
     for line in text.lines() {
         let mut setting = line.trim();
         if let Some((name, rest)) = setting
@@ -242,14 +324,20 @@ fn running(text: &str) -> (Vec<String>, Option<PathBuf>) {
         let (key, value) = setting.split_once('=').unwrap_or((setting, ""));
         let key = key.trim().to_ascii_lowercase();
         if section == "core" && key == "hookspath" {
-            hooks = Some(PathBuf::from(value.trim().trim_matches('"')));
+            found.hooks = Some(PathBuf::from(value.trim().trim_matches('"')));
+        }
+        let includes = ["include", "includeif"].contains(&section.as_str()) && key == "path";
+        if includes && found.includes.len() < MOST_INCLUDED {
+            found
+                .includes
+                .push(PathBuf::from(value.trim().trim_matches('"')));
         }
         let known = RUN_NOTHING.iter().find(|(name, _)| *name == section);
         if !known.is_some_and(|(_, keys)| keys.contains(&key.as_str())) || setting.ends_with('\\') {
-            lines.push(format!("{section}.{setting}"));
+            found.lines.push(format!("{section}.{setting}"));
         }
     }
-    (lines, hooks)
+    found
 }
 
 fn numbers(file: &Metadata) -> [i64; 5] {
@@ -264,7 +352,7 @@ fn numbers(file: &Metadata) -> [i64; 5] {
 
 /// Below a folder that the program may write, a project or a home. `.git` itself where it is a file: it says where the
 /// repository is.
-const FILES: [&str; 32] = [
+const FILES: [&str; 53] = [
     ".git",
     ".envrc",
     ".bashrc",
@@ -284,6 +372,27 @@ const FILES: [&str; 32] = [
     ".exrc",
     ".tmux.conf",
     ".cargo/config.toml",
+    ".cargo/config",
+    ".cshrc",
+    ".tcshrc",
+    ".kshrc",
+    ".mkshrc",
+    ".login",
+    ".xinitrc",
+    ".xsession",
+    ".pam_environment",
+    ".Rprofile",
+    ".nvim.lua",
+    ".nvimrc",
+    ".pnpmfile.cjs",
+    ".devcontainer.json",
+    ".lefthook.yml",
+    ".lefthook.yaml",
+    "lefthook.yaml",
+    ".vscode/mcp.json",
+    ".zed/tasks.json",
+    ".mise.toml",
+    "mise.toml",
     ".config/fish/config.fish",
     ".vscode/tasks.json",
     ".vscode/settings.json",
@@ -323,6 +432,7 @@ const RUN_NOTHING: [(&str, &[&str]); 7] = [
             "filemode",
             "bare",
             "logallrefupdates",
+            "worktree",
             "ignorecase",
             "precomposeunicode",
             "symlinks",
@@ -356,6 +466,12 @@ const RUN_NOTHING: [(&str, &[&str]); 7] = [
     ),
     ("init", &["defaultbranch"]),
 ];
+/// Of one configuration.
+const MOST_INCLUDED: usize = 16;
+/// Objects and names of them.
+const KEPT: [&str; 3] = ["objects", "refs", "logs"];
+/// Submodules and worktrees, with the folders in theirs.
+const MOST_MODULES: usize = 1 << 12;
 /// Of a configuration.
 const LONGEST: u64 = 1 << 20;
 /// Of all that is read in a folder.

@@ -142,7 +142,12 @@ fn options_that_make_no_rule_say_what_to_write() {
         ),
         (
             "a.example/x",
-            "--allow a.example/x: \"a.example/x\" is neither an address nor a range: write it as 10.1.2.3 or 10.20.0.0/16",
+            "--allow a.example/x: an option allows a whole host, as `a.example`; paths are allowed in a policy document (`rules: \
+             [{paths: […]}]` under the host)",
+        ),
+        (
+            "10.1.2.3/40",
+            "--allow 10.1.2.3/40: \"10.1.2.3/40\" is neither an address nor a range: write it as 10.1.2.3 or 10.20.0.0/16",
         ),
         ("", "--allow : a host name must not be empty"),
     ] {

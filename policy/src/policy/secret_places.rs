@@ -126,8 +126,14 @@ impl Policy {
         for rule in self.rules() {
             let grants = rule.secrets.iter().filter(|grant| grant.name == *name);
             for grant in grants {
-                let ports = rule.ports.iter().map(|port| port.port.to_string());
-                let ports: Vec<String> = ports.collect();
+                // A value goes where one is put in; what is captured comes from wherever the rule leads.
+                let ports: Vec<String> = match grant.captures {
+                    true => rule.ports.iter().map(|own| own.port.to_string()).collect(),
+                    false => ports(rule).map(|(port, _)| port.to_string()).collect(),
+                };
+                if ports.is_empty() {
+                    continue;
+                }
                 uses.push(SecretUse {
                     target: format!("{}:{}", rule.target, ports.join(",")),
                     entrusted: grant.entrusted,
@@ -164,6 +170,9 @@ mod tests {
             "  - {host: a.example, ports: [443], secrets: [TOKEN, OTHER]}\n",
             "  - {host: b.example, ports: [443]}\n",
             "  - {host: \"*.c.example\", ports: [443, 8443], secrets: [TOKEN]}\n",
+            "  - {host: d.example, secrets: [OTHER]}\n",
+            "  - {host: e.example, ports: [80], secrets: [OTHER]}\n",
+            "  - {host: f.example, ports: [80], protocol: http, secrets: [OTHER]}\n",
         );
         let builder = crate::PolicyBuilder::new("p").document(text, "p").unwrap();
         let policy = builder.build().unwrap();
@@ -173,7 +182,11 @@ mod tests {
             targets
         };
         assert_eq!(targets("TOKEN"), ["a.example:443", "*.c.example:443,8443"]);
-        assert_eq!(targets("OTHER"), ["a.example:443"]);
+        // In clear text only where that is written.
+        assert_eq!(
+            targets("OTHER"),
+            ["a.example:443", "d.example:443", "f.example:80"]
+        );
         assert_eq!(targets("NOBODYS"), [""; 0]);
         let token = "TOKEN".parse().unwrap();
         let bound = policy.bound_to(&token);

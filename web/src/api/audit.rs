@@ -22,6 +22,10 @@ use utoipa::{
 use super::{Asked, Path, within};
 use crate::{api_error::Problem, app::App, auth::Caller, role::Permission};
 
+/// In place of an event: what programs asked for.
+const TRAFFIC: &str = "traffic";
+const OF_TRAFFIC: [Event; 3] = [Event::Dns, Event::Connect, Event::Request];
+
 /// What to find.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -33,7 +37,7 @@ pub(crate) struct AuditAsked {
     /// Before: RFC 3339, UTC.
     #[serde(default)]
     pub(crate) until: String,
-    /// `connect`, `request`, `policy.change` …
+    /// `connect`, `request`, `policy.change` …; `traffic` is what programs asked for: names, connections and requests.
     #[serde(default)]
     #[param(schema_with = events)]
     pub(crate) event: String,
@@ -129,7 +133,10 @@ impl AuditAsked {
             filter: Filter {
                 since,
                 until,
-                event: chosen("event", &self.event, &all_events())?,
+                event: match self.event.trim() {
+                    TRAFFIC => OF_TRAFFIC.map(|event| event.to_string()).to_vec(),
+                    event => chosen("event", event, &all_events())?,
+                },
                 verdict: chosen("verdict", &self.verdict, &VERDICTS)?,
                 reason: chosen("reason", &self.reason, &all_reasons())?,
                 rule: one(&self.rule),
@@ -216,7 +223,7 @@ fn one_of(all: &[&'static str]) -> Object {
 }
 
 fn events() -> Object {
-    one_of(&all_events())
+    one_of(&asked_events())
 }
 
 fn verdicts() -> Object {
@@ -229,6 +236,11 @@ fn reasons() -> Object {
 
 fn yes() -> Object {
     one_of(&YES)
+}
+
+/// What an event may be asked for by: all of traffic first.
+pub(crate) fn asked_events() -> Vec<&'static str> {
+    std::iter::once(TRAFFIC).chain(all_events()).collect()
 }
 
 /// As the record has them.

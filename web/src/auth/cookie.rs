@@ -1,8 +1,8 @@
-//! The cookies of sessions, of browsers that were here before and of rounds to a sign-on provider: host-only, unreadable by scripts, sent by our own pages and links to them.
+//! The cookies of sessions, of browsers that were here before, of rounds to a sign-on provider and of what a form did: host-only, unreadable by scripts, sent by our own pages and links to them.
 
 use axum::http::{HeaderMap, HeaderValue, header};
 
-use crate::{api_error::Problem, app::App};
+use crate::{api_error::Problem, app::App, pages::Done};
 
 /// The session that the request carries, if it carries exactly one.
 pub(crate) fn read(app: &App, headers: &HeaderMap) -> Option<String> {
@@ -22,6 +22,21 @@ pub(crate) fn device(app: &App, headers: &HeaderMap) -> Option<String> {
 /// The header that has a browser keep that for so many seconds.
 pub(crate) fn set_device(app: &App, text: &str, seconds: i64) -> Result<HeaderValue, Problem> {
     header(app, device_name(app), text, &format!("; Max-Age={seconds}"))
+}
+
+/// What a form did, which the next page tells.
+pub(crate) fn done(app: &App, headers: &HeaderMap) -> Option<Done> {
+    Done::of_word(&read_one(done_name(app), headers)?)
+}
+
+/// The header that has a browser keep it until then.
+pub(crate) fn set_done(app: &App, done: Done) -> Result<HeaderValue, Problem> {
+    header(app, done_name(app), done.word(), "; Max-Age=60")
+}
+
+/// The header that has it told once.
+pub(crate) fn clear_done(app: &App) -> Result<HeaderValue, Problem> {
+    header(app, done_name(app), "", "; Max-Age=0")
 }
 
 fn read_one(name: &str, headers: &HeaderMap) -> Option<String> {
@@ -84,5 +99,13 @@ fn device_name(app: &App) -> &'static str {
         "__Host-gig-known"
     } else {
         "gig-known"
+    }
+}
+
+fn done_name(app: &App) -> &'static str {
+    if app.is_tls() {
+        "__Host-gig-done"
+    } else {
+        "gig-done"
     }
 }

@@ -8,9 +8,9 @@ use axum::{extract::State, http::StatusCode, response::Response};
 use serde::Deserialize;
 
 use super::{
-    Answer, Form, Frame, InAddress, Path,
+    Answer, Done, Form, Frame, InAddress, Path,
     policies::{DiffLine, compared, in_force_for},
-    shown, shown_as, to,
+    shown, shown_as, told,
 };
 use crate::{
     api::{
@@ -150,7 +150,7 @@ pub(crate) async fn set_rule(
         _ => return Err(Problem::invalid("the rule is on or off").into()),
     };
     match turn(&app, &caller, on).await {
-        Ok(applied) => Ok(after(&applied, "/approvals")),
+        Ok(applied) => Ok(after(&applied, Done::Saved, "/approvals")),
         Err(problem) if problem.status() == StatusCode::CONFLICT => {
             overview(&app, &caller, None, Some(problem)).await
         }
@@ -188,10 +188,12 @@ pub(crate) async fn answer(
     };
     match answered {
         Ok(Answered::Rule(saved)) => match *saved {
-            Saved::Proposed(proposal) => Ok(to(&format!("/approvals/{}", proposal.id))),
-            Saved::Version(_) => Ok(to("/approvals")),
+            Saved::Proposed(proposal) => {
+                Ok(told(Done::Proposed, &format!("/approvals/{}", proposal.id)))
+            }
+            Saved::Version(_) => Ok(told(Done::Answered, "/approvals")),
         },
-        Ok(Answered::Once) => Ok(to("/approvals")),
+        Ok(Answered::Once) => Ok(told(Done::Answered, "/approvals")),
         // Its time was over, somebody else was faster, or nobody is there to hear it.
         Err(problem) if matches!(problem.status().as_u16(), 404 | 409 | 410 | 412) => {
             overview(&app, &caller, None, Some(problem)).await
@@ -223,7 +225,7 @@ pub(crate) async fn decide(
         _ => return Err(Problem::invalid("approve, reject or withdraw").into()),
     };
     match decide_on(&app, &caller, id, decision, decided.why).await {
-        Ok(_) => Ok(to("/approvals")),
+        Ok(_) => Ok(told(Done::Decided, "/approvals")),
         Err(problem) if matches!(problem.status().as_u16(), 400 | 409 | 412) => {
             one(&app, &caller, id, Some(problem)).await
         }
@@ -232,10 +234,10 @@ pub(crate) async fn decide(
 }
 
 /// After a form: to the proposal that it became, or back.
-pub(super) fn after(applied: &Applied, back: &str) -> Response {
+pub(super) fn after(applied: &Applied, did: Done, back: &str) -> Response {
     match &applied.proposal {
-        Some(proposal) => to(&format!("/approvals/{}", proposal.id)),
-        None => to(back),
+        Some(proposal) => told(Done::Proposed, &format!("/approvals/{}", proposal.id)),
+        None => told(did, back),
     }
 }
 

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use askama::Template;
 use axum::{extract::State, http::StatusCode};
 use gig_audit::{Event, row::Row};
-use gig_policy::{DenyReason, Lookalike};
+use gig_policy::DenyReason;
 
 use super::{
     Answer, Form, Frame, InAddress, PageProblem, Path, allow_levels, in_query,
-    records::{ONCE, RecordRow, cut, lead_nowhere_unbegun, rows_of_all, rule_link},
+    records::{ONCE, RecordRow, cut, lead_nowhere_unbegun, lookalike, rows_of_all, rule_link},
     shown, shown_as, to,
 };
 use crate::{
@@ -64,6 +64,8 @@ struct RecordPage {
     /// Where the version that decided stands, and the words.
     decided: Option<(String, &'static str)>,
     facts: Vec<Fact>,
+    /// What the reason says, in a sentence.
+    meaning: &'static str,
     /// What else belongs to it: the query, and the words.
     same: Vec<(String, &'static str)>,
     line: String,
@@ -134,7 +136,7 @@ pub(crate) async fn search(
         frame: Frame::new(&caller, "/audit"),
         asked,
         verdicts: VERDICTS,
-        events: std::iter::once("").chain(audit::all_events()).collect(),
+        events: std::iter::once("").chain(audit::asked_events()).collect(),
         reasons: std::iter::once("").chain(reasons).collect(),
         problem,
         denials: rows_of_all(&app, &caller, &records).await?,
@@ -197,11 +199,20 @@ pub(crate) async fn show(
     lead_nowhere_unbegun(&app, std::slice::from_mut(&mut record)).await?;
     let mut facts = facts(row);
     for fact in &mut facts {
+        let of = |place: &str| format!("{place}{}", in_query(&fact.value));
         fact.link = match fact.name {
             SANDBOX if !record.sandbox.is_empty() => {
                 format!("/sandboxes/{}", in_query(&record.sandbox))
             }
-            SERVER if server.is_some() => format!("/servers/{}", in_query(&fact.value)),
+            SERVER if server.is_some() => of("/servers/"),
+            POLICY if row.policy_version.is_some_and(|version| version > 0) => of("/policies/"),
+            RULE => rule_link(row),
+            HOST => of("/audit?host="),
+            // Of several, each is on the list.
+            SECRETS if row.secrets.len() == 1 => of("/secrets/"),
+            SECRETS => "/secrets".to_owned(),
+            PERSON => of("/audit?profile="),
+            REQUEST => of("/audit?request="),
             _ => String::new(),
         };
     }
@@ -214,6 +225,7 @@ pub(crate) async fn show(
         floor: floor.unwrap_or_default(),
         decided: decided(row),
         facts,
+        meaning: reason(row).map_or("", DenyReason::meaning),
         several,
         same: same(row),
         line: found.line,
@@ -266,12 +278,15 @@ fn decided(row: &Row) -> Option<(String, &'static str)> {
     })
 }
 
+fn reason(row: &Row) -> Option<DenyReason> {
+    let reason = row.reason.as_deref()?;
+    let mut known = DenyReason::ALL.iter().copied();
+    known.find(|known| known.as_str() == reason)
+}
+
 /// The limit for which it was denied, as documents call it.
 fn limit(row: &Row) -> Option<&'static str> {
-    let reason = row.reason.as_deref()?;
-    let known = DenyReason::ALL.iter();
-    let reason = known.copied().find(|known| known.as_str() == reason)?;
-    match reason {
+    match reason(row)? {
         DenyReason::RequestRate => Some("limits.requests_per_minute"),
         DenyReason::ConnectionLimit => Some("limits.connections"),
         DenyReason::RequestBodyLimit => Some("limits.request_body"),
@@ -360,11 +375,6 @@ fn widths(row: &Row, edit: impl Fn(&str) -> String) -> Vec<(String, &'static str
     offers
 }
 
-fn lookalike(host: Option<&str>) -> String {
-    let found = host.and_then(Lookalike::of_host);
-    found.map(|found| found.to_string()).unwrap_or_default()
-}
-
 fn facts(row: &Row) -> Vec<Fact> {
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let number = |number: Option<u64>| number.map(|n| n.to_string()).unwrap_or_default();
@@ -376,12 +386,12 @@ fn facts(row: &Row) -> Vec<Fact> {
         ("To what", text(&row.subject)),
         (SANDBOX, text(&row.sandbox)),
         (SERVER, text(&row.server)),
-        ("User or profile", text(&row.profile)),
-        ("Policy", text(&row.policy)),
+        (PERSON, text(&row.profile)),
+        (POLICY, text(&row.policy)),
         ("Policy's version", number(row.policy_version)),
-        ("Rule", text(&row.rule)),
+        (RULE, text(&row.rule)),
         ("Reason", text(&row.reason)),
-        ("Host", text(&row.host)),
+        (HOST, text(&row.host)),
         ("Looks like another", lookalike(row.host.as_deref())),
         ("Port", number(row.port.map(u64::from))),
         ("Address dialled", text(&row.dst_ip)),
@@ -401,9 +411,9 @@ fn facts(row: &Row) -> Vec<Fact> {
         ("Octets out", number(row.bytes_out)),
         ("Octets in", number(row.bytes_in)),
         ("Milliseconds", number(row.duration_ms)),
-        ("Secrets", row.secrets.join(", ")),
+        (SECRETS, row.secrets.join(", ")),
         ("Connection", number(row.conn)),
-        ("Request", text(&row.request)),
+        (REQUEST, text(&row.request)),
         ("Place in the chain", row.seq.to_string()),
     ];
     // A row each: a reason that somebody gave is not taken for what gig found.
@@ -450,6 +460,12 @@ pub(crate) fn query(asked: &AuditAsked, cursor: &str) -> String {
 
 const SANDBOX: &str = "Sandbox";
 const SERVER: &str = "Server";
+const PERSON: &str = "User or profile";
+const POLICY: &str = "Policy";
+const RULE: &str = "Rule";
+const HOST: &str = "Host";
+const SECRETS: &str = "Secrets";
+const REQUEST: &str = "Request";
 /// What is asked for, and the words.
 pub(super) const VERDICTS: [(&str, &str); 4] = [
     ("", "any"),

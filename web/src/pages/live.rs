@@ -10,7 +10,7 @@ use gig_audit::search::Found;
 use serde::Serialize;
 
 use super::{
-    Answer, Frame, InAddress,
+    Answer, Frame, InAddress, PageProblem,
     audit::query,
     records::{RecordRow, rows_of_all},
     shown_as,
@@ -56,6 +56,7 @@ struct LiveRow<'a> {
     verdict: &'a str,
     words: &'a str,
     place: String,
+    lookalike: &'a str,
     why: String,
     rule: &'a str,
     who: String,
@@ -66,13 +67,20 @@ struct LiveRow<'a> {
 pub(crate) async fn show(
     State(app): State<Arc<App>>,
     caller: Caller,
-    InAddress(mut asked): InAddress<AuditAsked>,
+    asked: Result<InAddress<AuditAsked>, PageProblem>,
 ) -> Answer {
     caller.require(Permission::ReadAudit)?;
     // Before the search: what comes between the two is told, and known by its id.
     let end = app.record_end().await?;
-    (asked.limit, asked.cursor) = (Some(SHOWN), String::new());
-    let found = audit::find(&app, &caller, &asked).await;
+    // As of a search: what is wrong is told beside the form that mends it.
+    let (asked, found) = match asked {
+        Ok(InAddress(mut asked)) => {
+            (asked.limit, asked.cursor) = (Some(SHOWN), String::new());
+            let found = audit::find(&app, &caller, &asked).await;
+            (asked, found)
+        }
+        Err(PageProblem(problem)) => (AuditAsked::default(), Err(problem)),
+    };
     let (records, status, problem) = match found {
         Ok(page) => (page.records, AnswerStatus::OK, String::new()),
         Err(problem) if problem.status().is_client_error() => {
@@ -113,6 +121,7 @@ fn line(caller: &Caller, found: &Found) -> String {
         verdict: &row.verdict,
         words: row.verdict_words,
         place: visible(row.place),
+        lookalike: &row.lookalike,
         why: visible(row.why),
         rule: &row.rule,
         who: visible(row.who),

@@ -7,7 +7,9 @@ use axum::extract::State;
 use serde::Deserialize;
 use zeroize::Zeroizing;
 
-use super::{Answer, Form, Frame, Path, approvals::after, shown_as, teams::TeamRow, to};
+use super::{
+    Answer, Done, Form, Frame, Path, approvals::after, shown_as, teams::TeamRow, to, told,
+};
 use crate::{
     api::{
         factors,
@@ -30,6 +32,7 @@ use crate::{
 struct PeoplePage {
     frame: Frame,
     problem: String,
+    kept: Kept,
     token: Zeroizing<String>,
     users: Vec<UserView>,
     tokens: Vec<TokenView>,
@@ -68,7 +71,30 @@ pub(crate) struct NewToken {
     servers: String,
 }
 
+/// What was typed into a form that was refused, without passwords: it is there again.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    /// Which form; empty: none.
+    pub(super) form: &'static str,
+    pub(super) name: String,
+    pub(super) role: Option<Role>,
+    pub(super) days: String,
+    pub(super) scopes: String,
+    pub(super) servers: String,
+    pub(super) members: String,
+}
+
 impl PeoplePage {
+    /// Whether this form was refused.
+    fn kept(&self, form: &str) -> bool {
+        self.kept.form == form
+    }
+
+    /// Whether it was typed into this form.
+    fn chosen(&self, form: &str, role: &Role) -> bool {
+        self.kept(form) && self.kept.role.as_ref() == Some(role)
+    }
+
     /// Whether a role asks for a second factor.
     fn asks(&self, role: &Role) -> bool {
         self.asked.contains(role)
@@ -96,7 +122,7 @@ pub(crate) struct OwnPassword {
 
 /// `GET /people`.
 pub(crate) async fn show(State(app): State<Arc<App>>, caller: Caller) -> Answer {
-    page(&app, &caller, None, Zeroizing::default()).await
+    page(&app, &caller, (None, Kept::default()), Zeroizing::default()).await
 }
 
 /// `POST /people/users`.
@@ -109,7 +135,13 @@ pub(crate) async fn add_user(
         Ok(name) => add(&app, &caller, name, new.role, new.password).await,
         Err(error) => Err(Problem::from(error)),
     };
-    done(&app, &caller, added).await
+    let kept = Kept {
+        form: "user",
+        name: new.name,
+        role: Some(new.role),
+        ..Kept::default()
+    };
+    done_or(&app, &caller, added, kept).await
 }
 
 /// `POST /people/users/{name}`.
@@ -130,7 +162,7 @@ pub(crate) async fn change_user(
         _ => return Err(Problem::invalid("nothing to change").into()),
     };
     match app.change(caller.actor(&app), change).await {
-        Ok(applied) => Ok(after(&applied, "/people")),
+        Ok(applied) => Ok(after(&applied, Done::Saved, "/people")),
         Err(problem) => done(&app, &caller, Err(problem)).await,
     }
 }
@@ -179,8 +211,19 @@ pub(crate) async fn add_token(
         (_, Err(problem)) => Err(problem),
     };
     match made {
-        Ok((_, token)) => page(&app, &caller, None, token).await,
-        Err(problem) => done(&app, &caller, Err(problem)).await,
+        Ok((_, token)) => page(&app, &caller, (None, Kept::default()), token).await,
+        Err(problem) => {
+            let kept = Kept {
+                form: "token",
+                name: new.name,
+                role: Some(new.role),
+                days: new.days,
+                scopes: new.scopes,
+                servers: new.servers,
+                ..Kept::default()
+            };
+            done_or(&app, &caller, Err(problem), kept).await
+        }
     }
 }
 
@@ -261,10 +304,20 @@ async fn change_own(app: &App, caller: &Caller, typed: OwnPassword) -> Result<()
 }
 
 pub(super) async fn done(app: &App, caller: &Caller, outcome: Result<(), Problem>) -> Answer {
+    done_or(app, caller, outcome, Kept::default()).await
+}
+
+/// The same, with what was typed where it was refused.
+pub(super) async fn done_or(
+    app: &App,
+    caller: &Caller,
+    outcome: Result<(), Problem>,
+    kept: Kept,
+) -> Answer {
     match outcome {
-        Ok(()) => Ok(to("/people")),
+        Ok(()) => Ok(told(Done::Saved, "/people")),
         Err(problem) if problem.status().is_client_error() => {
-            page(app, caller, Some(problem), Zeroizing::default()).await
+            page(app, caller, (Some(problem), kept), Zeroizing::default()).await
         }
         Err(problem) => Err(problem.into()),
     }
@@ -273,7 +326,7 @@ pub(super) async fn done(app: &App, caller: &Caller, outcome: Result<(), Problem
 async fn page(
     app: &App,
     caller: &Caller,
-    problem: Option<Problem>,
+    (problem, kept): (Option<Problem>, Kept),
     token: Zeroizing<String>,
 ) -> Answer {
     let admin = caller.may(Permission::ManageUsers);
@@ -292,6 +345,7 @@ async fn page(
     let page = PeoplePage {
         frame: Frame::new(caller, "/people"),
         problem: problem.map(|problem| problem.detail).unwrap_or_default(),
+        kept,
         token,
         users: users.into_iter().map(Into::into).collect(),
         tokens: tokens.into_iter().map(Into::into).collect(),

@@ -7,7 +7,7 @@ use axum::extract::State;
 use serde::Deserialize;
 
 use super::{
-    Answer, Form, Frame, Path,
+    Answer, Done, Form, Frame, Path,
     approvals::after,
     confirm::policies::{is_there, settled},
     in_query, shown, to,
@@ -221,7 +221,7 @@ pub(crate) async fn assign(
         expected: wanted.on,
     };
     let applied = app.change(caller.actor(&app), change).await?;
-    Ok(after(&applied, &back))
+    Ok(after(&applied, Done::Assigned, &back))
 }
 
 /// `POST /policies/{name}/floor`: makes it the floor of a server or of all, or no longer.
@@ -246,7 +246,7 @@ pub(crate) async fn set_floor(
     // What is taken away was looked at by this very request.
     let seen = policy.is_none().then(|| Assignment::tag(&set));
     let applied = floors::set_floor(&app, &caller, (place, policy), seen).await?;
-    Ok(after(&applied, &back))
+    Ok(after(&applied, Done::Assigned, &back))
 }
 
 /// `POST /policies/{name}/unassign`: takes it out of force where it is.
@@ -270,7 +270,7 @@ pub(crate) async fn unassign(
         expected: Some(Assignment::tag(&assigned)),
     };
     let applied = app.change(caller.actor(&app), change).await?;
-    Ok(after(&applied, &back))
+    Ok(after(&applied, Done::Assigned, &back))
 }
 
 /// `POST /policies/{name}/remove`.
@@ -281,7 +281,7 @@ pub(crate) async fn remove(
     Form(seen): Form<Seen>,
 ) -> Answer {
     let applied = remove_policy(&app, &caller, name, Some(seen.on)).await?;
-    Ok(after(&applied, "/policies"))
+    Ok(after(&applied, Done::Removed, "/policies"))
 }
 
 /// What a change means, and its lines.

@@ -10,7 +10,7 @@ use axum::{extract::State, http::HeaderMap};
 use gig_policy::Format;
 use serde::Deserialize;
 
-use super::{Answer, Form, InAddress, Path, in_query, to};
+use super::{Answer, Done, Form, InAddress, Path, in_query, to, told};
 use crate::{
     allow::{Lasting, Width, begin, propose},
     api::{
@@ -219,8 +219,10 @@ pub(crate) async fn submit(
         let _late = drafts::forget(&app, &person, &name).await;
     }
     match saved {
-        Ok(Saved::Version(_)) => Ok(to(&back)),
-        Ok(Saved::Proposed(proposal)) => Ok(to(&format!("/approvals/{}", proposal.id))),
+        Ok(Saved::Version(_)) => Ok(told(Done::NewVersion, &back)),
+        Ok(Saved::Proposed(proposal)) => {
+            Ok(told(Done::Proposed, &format!("/approvals/{}", proposal.id)))
+        }
         Err(problem) if problem.status().is_client_error() => {
             if problem.problems.is_empty() {
                 page.note.clone_from(&problem.detail);

@@ -9,10 +9,10 @@ use gig_policy::{Limits, rule_lines};
 use serde::Deserialize;
 
 use super::{
-    Answer, Form, Frame, InAddress, Path, in_query,
+    Answer, Done, Form, Frame, InAddress, Path, in_query,
     policies::{DiffLine, compared},
     records::cut,
-    shown, to,
+    shown, told,
 };
 use crate::{
     api::policies::{PolicyView, Saved, roll_back_to, version_of},
@@ -117,8 +117,10 @@ pub(crate) async fn roll_back(
 ) -> Answer {
     let back = format!("/policies/{}", in_query(&name));
     match roll_back_to(&app, &caller, name, (version, Some(seen.on)), String::new()).await? {
-        Saved::Version(_) => Ok(to(&back)),
-        Saved::Proposed(proposal) => Ok(to(&format!("/approvals/{}", proposal.id))),
+        Saved::Version(_) => Ok(told(Done::NewVersion, &back)),
+        Saved::Proposed(proposal) => {
+            Ok(told(Done::Proposed, &format!("/approvals/{}", proposal.id)))
+        }
     }
 }
 

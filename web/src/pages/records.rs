@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use gig_audit::{Event, HELD, row::Row, search::Found};
+use gig_policy::Lookalike;
 
 use super::in_query;
 use crate::{
@@ -13,10 +14,15 @@ use crate::{
 pub(crate) struct RecordRow {
     pub(super) id: String,
     pub(super) time: String,
+    /// What happened: what a person did, else the kind of record.
     pub(super) event: String,
+    /// Whether somebody asked for it, so that it need not have come to be.
+    asked_for: bool,
     pub(super) verdict: String,
     pub(super) verdict_words: &'static str,
     pub(super) place: String,
+    /// Which host its own looks like; empty: none.
+    pub(super) lookalike: String,
     pub(super) why: String,
     /// Where the rule stands that let it pass; empty where none did.
     pub(super) rule: String,
@@ -37,7 +43,8 @@ impl RecordRow {
                 .take(19)
                 .map(|c| if c == 'T' { ' ' } else { c })
                 .collect(),
-            event: row.event.clone(),
+            event: row.deed.clone().unwrap_or_else(|| row.event.clone()),
+            asked_for: row.event == Event::Admin.as_str(),
             verdict_words: match verdict.as_str() {
                 "allow" => "allowed",
                 "deny" => "denied",
@@ -46,6 +53,7 @@ impl RecordRow {
             },
             verdict,
             place: place(row),
+            lookalike: lookalike(row.host.as_deref()),
             why: why(row),
             rule: if row.reason.is_none() {
                 rule_link(row)
@@ -84,7 +92,7 @@ pub(super) async fn lead_nowhere_unbegun(
     app: &Arc<App>,
     rows: &mut [RecordRow],
 ) -> Result<(), Problem> {
-    let is_asked = |row: &RecordRow| row.event == Event::Admin.as_str() && !row.sandbox.is_empty();
+    let is_asked = |row: &RecordRow| row.asked_for && !row.sandbox.is_empty();
     let asked = rows.iter().filter(|row| is_asked(row));
     let asked = asked.map(|row| row.sandbox.clone()).collect();
     let begun = one_sandbox::begun(app, asked).await?;
@@ -102,9 +110,33 @@ fn is_seen(caller: &Caller, row: &Row) -> bool {
     caller.reaches(&text(&row.server)) && Sight::plain(caller).takes_in(&text(&row.profile))
 }
 
+/// Which host this one looks like, in words; empty where it looks like itself.
+pub(super) fn lookalike(host: Option<&str>) -> String {
+    let found = host.and_then(Lookalike::of_host);
+    found.map(|found| found.to_string()).unwrap_or_default()
+}
+
+/// What it is of: where to, or what somebody did something to, with the version that came of it.
+fn place(row: &Row) -> String {
+    let Some(subject) = row.subject.as_ref().filter(|_| row.host.is_none()) else {
+        return destination(row);
+    };
+    let version = row.policy_version.filter(|version| {
+        *version > 0
+            && row.event == Event::PolicyChange.as_str()
+            && row.policy.as_ref() == Some(subject)
+    });
+    let version = version.map(|version| format!(" v{version}"));
+    format!(
+        "{}{}",
+        cut(subject, LONGEST_HOST),
+        version.unwrap_or_default()
+    )
+}
+
 /// `GET https://api.example.com:443/x`, as far as it is known; cut, because hosts and paths are the
 /// sandbox's own words: of a host its middle, since its end says whose it is.
-fn place(row: &Row) -> String {
+fn destination(row: &Row) -> String {
     let Some(host) = &row.host else {
         return String::new();
     };
@@ -203,6 +235,30 @@ pub(super) fn cut(text: &str, most: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_somebody_did_stands_with_what_it_was_done_to() {
+        let changed = |subject: &str, policy: Option<&str>| {
+            place(&Row {
+                event: Event::PolicyChange.to_string(),
+                subject: Some(subject.to_owned()),
+                policy: policy.map(str::to_owned),
+                policy_version: Some(3),
+                ..Row::default()
+            })
+        };
+        assert_eq!(changed("web", Some("web")), "web v3");
+        assert_eq!(changed("box", Some("web")), "box");
+        assert_eq!(changed("box", None), "box");
+        let asked = Row {
+            event: Event::Request.to_string(),
+            subject: Some("web".to_owned()),
+            host: Some("a.test".to_owned()),
+            port: Some(443),
+            ..Row::default()
+        };
+        assert_eq!(place(&asked), "a.test:443");
+    }
 
     #[test]
     fn who_did_it_stands_before_what_it_was_done_to() {

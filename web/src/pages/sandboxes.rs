@@ -6,9 +6,9 @@ use askama::Template;
 use axum::extract::State;
 
 use super::{
-    Answer, Frame, Path, in_query,
+    Answer, Done, Frame, Path, in_query,
     records::{LONGEST_HOST, RecordRow, cut_host, rows},
-    shown, to,
+    shown, told,
 };
 use crate::{
     api::{
@@ -164,7 +164,7 @@ pub(crate) async fn stop(
     Path(id): Path<String>,
 ) -> Answer {
     stop_sandbox(&app, &caller, &id, &Sight::plain(&caller)).await?;
-    Ok(to("/sandboxes"))
+    Ok(told(Done::Ends, "/sandboxes"))
 }
 
 const TRIED: usize = 20;

@@ -8,9 +8,9 @@ use serde::Deserialize;
 use zeroize::Zeroizing;
 
 use super::{
-    Answer, Form, Frame, PageProblem, Path, in_query,
+    Answer, Done, Form, Frame, PageProblem, Path, in_query,
     records::{RecordRow, rows_of_all},
-    shown_as, to,
+    shown_as, told,
 };
 use crate::{
     api::{
@@ -91,7 +91,10 @@ pub(crate) async fn add(
         Err(problem) => Err(problem),
     };
     match made {
-        Ok(_) => Ok(to(&format!("/secrets/{}", in_query(&name)))),
+        Ok(_) => Ok(told(
+            Done::SecretKept,
+            &format!("/secrets/{}", in_query(&name)),
+        )),
         Err(problem) if problem.status().is_client_error() => {
             all(&app, &caller, Some(problem)).await
         }
@@ -120,7 +123,10 @@ pub(crate) async fn submit(
         Err(problem) => Err(problem),
     };
     match made {
-        Ok(_) => Ok(to(&format!("/secrets/{}", in_query(&name)))),
+        Ok(_) => Ok(told(
+            Done::SecretKept,
+            &format!("/secrets/{}", in_query(&name)),
+        )),
         Err(problem) if problem.status().is_client_error() => {
             page(&app, &caller, &name, Some(problem)).await
         }

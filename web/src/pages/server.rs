@@ -7,10 +7,10 @@ use askama::Template;
 use axum::{extract::State, response::Response};
 
 use super::{
-    Answer, Form, Frame, PageProblem, Path, in_query,
+    Answer, Done, Form, Frame, PageProblem, Path, in_query,
     records::{RecordRow, cut, rows_of_all},
     server_form::{Typed, octets, processors},
-    shown_as, to,
+    shown_as, told,
 };
 use crate::{
     api::{
@@ -81,7 +81,7 @@ pub(crate) async fn change(
         Err(problem) => Err(problem),
     };
     match saved {
-        Ok(()) => Ok(to(&format!("/servers/{}", in_query(&name)))),
+        Ok(()) => Ok(told(Done::Saved, &format!("/servers/{}", in_query(&name)))),
         Err(problem) if problem.status().is_client_error() => {
             let outcome = Outcome {
                 problem: Some(problem),

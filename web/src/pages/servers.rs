@@ -6,7 +6,7 @@ use askama::Template;
 use axum::{extract::State, response::Response};
 
 use super::{
-    Answer, AnswerStatus, Form, Frame, Path, records::cut, server_form::Typed, shown_as, to,
+    Answer, AnswerStatus, Done, Form, Frame, Path, records::cut, server_form::Typed, shown_as, told,
 };
 use crate::{
     api::{
@@ -67,7 +67,7 @@ pub(crate) async fn add(
         Err(problem) => Err(problem),
     };
     match saved {
-        Ok(()) => Ok(to("/servers")),
+        Ok(()) => Ok(told(Done::Saved, "/servers")),
         Err(problem) if problem.status().is_client_error() => {
             page(
                 &app,
@@ -90,7 +90,7 @@ pub(crate) async fn start(
 ) -> Answer {
     let own = Whose::own(&caller);
     let (_, started) = start_server(&app, &caller, name, own).await?;
-    Ok(to(&format!("/sandboxes/{}", started.id)))
+    Ok(told(Done::Runs, &format!("/sandboxes/{}", started.id)))
 }
 
 /// `POST /servers/{name}/remove`.
@@ -100,7 +100,7 @@ pub(crate) async fn remove(
     Path(name): Path<String>,
 ) -> Answer {
     remove_server(&app, &caller, name).await?;
-    Ok(to("/servers"))
+    Ok(told(Done::Removed, "/servers"))
 }
 
 async fn page(

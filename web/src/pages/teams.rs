@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::{extract::State, http::StatusCode, response::Response};
 use serde::Deserialize;
 
-use super::{Answer, Form, approvals::after, people};
+use super::{Answer, Done, Form, approvals::after, people};
 use crate::{
     api::teams::{remove_team, save_team},
     api_error::Problem,
@@ -49,17 +49,27 @@ pub(crate) async fn save(
     caller: Caller,
     Form(typed): Form<Typed>,
 ) -> Answer {
+    // What is changed is shown as it is now; what is new is there as it was typed.
+    let kept = match typed.tag.is_empty() {
+        true => people::Kept {
+            form: "team",
+            name: typed.name.clone(),
+            members: typed.members.clone(),
+            ..people::Kept::default()
+        },
+        false => people::Kept::default(),
+    };
     match change(&app, &caller, typed).await {
         Ok(applied) => Ok(went(&applied)),
         Err(problem) if problem.status() != StatusCode::FORBIDDEN => {
-            people::done(&app, &caller, Err(problem)).await
+            people::done_or(&app, &caller, Err(problem), kept).await
         }
         Err(problem) => Err(problem.into()),
     }
 }
 
 fn went(applied: &Applied) -> Response {
-    after(applied, "/people#teams")
+    after(applied, Done::Saved, "/people#teams")
 }
 
 async fn change(app: &App, caller: &Caller, typed: Typed) -> Result<Applied, Problem> {
@@ -68,6 +78,12 @@ async fn change(app: &App, caller: &Caller, typed: Typed) -> Result<Applied, Pro
         "save" => {
             let members = people::listed(&typed.members).into_iter();
             let members: Result<Vec<Name>, _> = members.map(str::parse).collect();
+            let teams = app.ask(|store| store.teams()).await?;
+            if typed.tag.is_empty() && teams.iter().any(|team| team.name == name) {
+                return Err(Problem::invalid(format!(
+                    "there is a team {name} already: change it where it is, or name this one otherwise"
+                )));
+            }
             save_team(app, caller, name, &members?, Some(typed.tag)).await
         }
         "remove" => remove_team(app, caller, name.to_owned(), Some(typed.tag)).await,

@@ -6,9 +6,9 @@ use axum::extract::State;
 use serde::Deserialize;
 
 use super::{
-    Answer, Form, Path,
+    Answer, Done, Form, Path,
     settings::{Shown, page},
-    to,
+    told,
 };
 use crate::{
     api::webhooks::{NewWebhook, remove_webhook, save_webhook, try_out},
@@ -30,6 +30,9 @@ pub(crate) struct Typed {
     /// `yes` where the box is checked.
     #[serde(default)]
     rules: String,
+    /// `yes` where the one of this name is to be another.
+    #[serde(default)]
+    replace: String,
 }
 
 #[derive(Deserialize)]
@@ -46,7 +49,14 @@ pub(crate) async fn save(
     let parted = |c: char| c.is_whitespace() || c == ',';
     let answerers = typed.answerers.split(parted).filter(|one| !one.is_empty());
     let answerers = answerers.map(str::to_owned).collect();
+    caller.require(Permission::ManageWebhooks)?;
+    let kept = app.ask(|store| store.webhooks()).await?;
+    let is_taken = kept.iter().any(|one| one.name == typed.name.trim());
     let saved = match typed.kind.parse() {
+        Ok(_) if is_taken && typed.replace != "yes" => Err(Problem::invalid(format!(
+            "there is a webhook {} already: tick the last box if this one is to take its place, or name it otherwise",
+            typed.name.trim()
+        ))),
         Ok(kind) => {
             let new = NewWebhook {
                 kind,
@@ -83,7 +93,7 @@ async fn after(app: &Arc<App>, caller: &Caller, done: Result<Option<String>, Pro
     // The page itself is an admin's: to nobody else it says why not.
     caller.require(Permission::ManageWebhooks)?;
     match done {
-        Ok(None) => Ok(to("/settings")),
+        Ok(None) => Ok(told(Done::Saved, "/settings")),
         Ok(Some(words)) => page(app, caller, Shown::done(words)).await,
         Err(problem) => page(app, caller, Shown::not(problem)).await,
     }

@@ -32,6 +32,7 @@ mod paced;
 mod paged;
 mod searched;
 mod started;
+mod told;
 mod traced;
 mod typed;
 mod walled;

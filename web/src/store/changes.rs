@@ -177,9 +177,9 @@ fn keep_an_admin(db: &Transaction<'_>, name: &str) -> Outcome {
     let folded = name::folded(name);
     let sql = "SELECT count(*) FROM users WHERE role = 'admin' AND lower(name) <> ?1";
     let others: i64 = db.query_row(sql, [&folded], |row| row.get(0))?;
-    let sql = "SELECT count(*) FROM users WHERE lower(name) = ?1";
-    let there: i64 = db.query_row(sql, [&folded], |row| row.get(0))?;
-    if others == 0 && there > 0 {
+    let sql = "SELECT count(*) FROM users WHERE role = 'admin' AND lower(name) = ?1";
+    let is_one: i64 = db.query_row(sql, [&folded], |row| row.get(0))?;
+    if others == 0 && is_one > 0 {
         let name = name.to_owned();
         return Err(Refused::Change(ChangeError::LastAdmin { name }));
     }

@@ -158,7 +158,7 @@ fn met(
 }
 
 /// The same by several at once: where a term is in a block is a page of its own, which is on the disk in
-/// a database that is larger than the memory, and who waits for one can wait for four.
+/// a database that is larger than the memory, and who waits for one can wait for eight.
 fn met_beside(
     (own, beside): (&Connection, &mut [Connection]),
     blocks: &[i64],
@@ -187,7 +187,7 @@ fn met_beside(
 
 /// Blocks that are worth more than one reader, and how many read beside the first.
 const MANY: usize = 32;
-pub(super) const BESIDE: usize = 3;
+pub(super) const BESIDE: usize = 7;
 /// 2 MiB, as SQLite counts it.
 const SMALL_CACHE: i32 = -2_048;
 

@@ -6,7 +6,7 @@ use anyhow::Context;
 use gig_audit::search::{Page, Query};
 
 use super::show;
-use crate::{args::audit::AuditSearchArgs, exit_status::ExitStatus};
+use crate::{args::audit::AuditSearchArgs, exit_status::ExitStatus, output};
 
 /// 0 when something was found, 1 when nothing was.
 ///
@@ -30,7 +30,7 @@ pub(super) fn execute(args: AuditSearchArgs) -> anyhow::Result<ExitStatus> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())
         .and_then(|()| out.flush())
-        .context("cannot write to standard output")?;
+        .context(output::UNWRITTEN)?;
     Ok(if page.records.is_empty() {
         ExitStatus::NO
     } else {

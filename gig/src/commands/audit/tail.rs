@@ -90,7 +90,7 @@ fn print(found: &Found, as_json: bool) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{line}")
         .and_then(|()| out.flush())
-        .context("cannot write to standard output")
+        .context(output::UNWRITTEN)
 }
 
 /// How often a file or database is looked at: a person sees it at once.

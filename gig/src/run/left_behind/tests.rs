@@ -116,6 +116,93 @@ fn however_it_is_said_what_git_may_run_is_told() {
     }
 }
 
+/// `git init` and `git clone` adopt what is there, and `git status` goes into each submodule.
+#[test]
+fn what_git_will_run_in_a_repository_to_come_or_in_a_submodule_is_told() {
+    let evil = "[core]\n\tfsmonitor = evil\n";
+    for (path, text) in [
+        (".git/config", evil),
+        (".git/hooks/pre-commit", "evil"),
+        (".git/modules/s/config", evil),
+        (".git/modules/s/hooks/post-checkout", "evil"),
+        (".git/modules/lib/deep/er/config", evil),
+        (".git/modules/s/modules/t/config", evil),
+        (".git/worktrees/w/config.worktree", evil),
+        ("sub/.git/config", evil),
+        ("sub/.git", "gitdir: ../evil"),
+        ("\"with space\"/.git/config", evil),
+    ] {
+        let path = path.replace('"', "");
+        let folder = tempfile::tempdir().unwrap();
+        let bind = Bind {
+            source: folder.path().to_owned(),
+            dest: "/w".into(),
+            mode: BindMode::Rw,
+        };
+        let modules = "[submodule \"s\"]\n\tpath = sub\n\turl = x\n[submodule \"t\"]\n\tpath = \"with space\"\n\
+            [submodule \"u\"]\n\tpath = /etc\n[submodule \"v\"]\n\tpath = ../beside\n";
+        fs::write(folder.path().join(".gitmodules"), modules).unwrap();
+        let before = LeftBehind::look(&[bind]);
+        let changed = folder.path().join(path);
+        fs::create_dir_all(changed.parent().unwrap()).unwrap();
+        fs::write(&changed, text).unwrap();
+        assert_eq!(before.changed(), [changed]);
+    }
+}
+
+/// A configuration takes in others, which may be files of the project.
+#[test]
+fn what_a_configuration_takes_in_is_told_where_it_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    fs::create_dir_all(at(".git")).unwrap();
+    let config =
+        "[include]\n\tpath = ../shared.config\n[includeIf \"onbranch:x\"]\n\tpath = more\n";
+    fs::write(at(".git/config"), config).unwrap();
+    fs::write(
+        at("shared.config"),
+        "[include]\n\tpath = .git/config\n[user]\n\tname = a\n",
+    )
+    .unwrap();
+    let bind = Bind {
+        source: folder.path().to_owned(),
+        dest: "/w".into(),
+        mode: BindMode::Rw,
+    };
+    let before = LeftBehind::look(&[bind]);
+    fs::write(
+        at("shared.config"),
+        "[core]\n\thooksPath = own\n\tfsmonitor = evil\n",
+    )
+    .unwrap();
+    fs::write(at(".git/more"), "[core]\n\tfsmonitor = evil\n").unwrap();
+    fs::create_dir(at("own")).unwrap();
+    fs::write(at("own/pre-push"), "evil").unwrap();
+    let told = before.changed();
+    for name in [".git/../shared.config", ".git/more", "own/pre-push"] {
+        assert!(told.contains(&at(name)), "{name}: {told:?}");
+    }
+}
+
+/// As git makes one for itself.
+#[test]
+fn a_submodule_that_is_new_is_none_to_tell_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let bind = Bind {
+        source: folder.path().to_owned(),
+        dest: "/w".into(),
+        mode: BindMode::Rw,
+    };
+    let before = LeftBehind::look(&[bind]);
+    let module = folder.path().join(".git/modules/s");
+    fs::create_dir_all(module.join("hooks")).unwrap();
+    fs::write(module.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+    let config = "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = ../../../s\n\
+        [remote \"origin\"]\n\turl = https://a.test/s.git\n";
+    fs::write(module.join("config"), config).unwrap();
+    assert_eq!(before.changed(), Vec::<PathBuf>::new());
+}
+
 #[test]
 fn hooks_are_told_where_the_configuration_has_them_and_links_by_what_they_lead_to() {
     let folder = tempfile::tempdir().unwrap();
@@ -199,6 +286,7 @@ fn nothing_is_read_beyond_the_folder_and_no_more_than_a_little() {
     let mut look = Look {
         root: folder.path(),
         left: 10,
+        folders: 0,
         found: Vec::new(),
     };
     fs::write(at(".profile"), "0123456789").unwrap();

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use gig_policy::special_purpose::{AddressClass, classify};
 use gig_policy::{DenyReason, Port, rule_for};
-use gig_proxy::dns::synthetic::is_synthetic;
+use gig_proxy::{dns::synthetic::is_synthetic, upstream::dial::is_metadata_service};
 
 use super::{Denied, shown, shown_up_to};
 
@@ -30,7 +30,11 @@ pub(super) fn cure(denied: &Denied, from: &RulesFrom) -> String {
     if let Some(told) = told.or_else(|| unanswered(denied)) {
         return told;
     }
+    let is_metadata = |host: &str| host.parse().is_ok_and(|name| is_metadata_service(&name));
     match denied.reason {
+        DenyReason::HostNotAllowed if is_metadata(&denied.host) => {
+            "a cloud serves its credentials by that name: nothing opens its address".to_owned()
+        }
         DenyReason::HostNotAllowed if denied.port.is_none() => format!(
             "allow it with: --allow {host} (https and http; another port: --allow {host}:PORT; what is no HTTP: \
              --allow tcp:{host}:PORT)"
@@ -216,6 +220,9 @@ fn unanswered(denied: &Denied) -> Option<String> {
 /// What no rule changes.
 fn without_a_rule(reason: DenyReason) -> &'static str {
     match reason {
+        DenyReason::PublicAddress => {
+            "its address is public, and --profile local reaches private ones alone"
+        }
         DenyReason::SecretUnavailable => {
             "the secret cannot be had: revoked, expired, or its provider does not answer"
         }

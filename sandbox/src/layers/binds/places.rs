@@ -1,7 +1,7 @@
 //! Where credentials lie: in homes, in what gig keeps, and in the system's own folders.
 
 /// Below every home: where programs keep credentials.
-pub(super) const CREDENTIALS: [&str; 134] = [
+pub(super) const CREDENTIALS: [&str; 165] = [
     ".ssh",
     ".gnupg",
     ".aws",
@@ -102,6 +102,37 @@ pub(super) const CREDENTIALS: [&str; 134] = [
     ".minikube",
     ".talos",
     ".local/share/atuin",
+    ".config/openstack/clouds.yaml",
+    ".config/pypoetry/auth.toml",
+    ".mc/config.json",
+    ".config/helm/registry/config.json",
+    ".config/argocd/config",
+    ".argocd/config",
+    ".dbt/profiles.yml",
+    ".snowsql/config",
+    ".config/snowflake",
+    ".local/share/com.vercel.cli/auth.json",
+    ".config/netlify/config.json",
+    ".conan2/credentials.json",
+    ".sbt/credentials",
+    ".config/coursier/credentials.properties",
+    ".config/dart/pub-credentials.json",
+    ".pub-cache/credentials.json",
+    ".local/share/gem/credentials",
+    ".local/share/uv/credentials",
+    ".config/tea/config.yml",
+    ".bluemix/config.json",
+    ".civo.json",
+    ".config/linode-cli",
+    ".config/exoscale/exoscale.toml",
+    ".config/filezilla",
+    ".clasprc.json",
+    ".config/io.datasette.llm/keys.json",
+    ".config/goose/secrets.yaml",
+    ".mbsyncrc",
+    ".config/msmtp/config",
+    ".config/code-server/config.yaml",
+    ".config/weechat/sec.conf",
     // Who holds these is somebody: sessions of browsers and of the desktop.
     ".mozilla",
     ".config/google-chrome",
@@ -149,7 +180,7 @@ pub const RUNS: &str = "audit/runs";
 /// Each image was verified when it was pulled, and is run as it lies there.
 pub const IMAGES: &str = "gig-images";
 /// The directories in a home that hold them, and the home itself.
-pub(super) const HOLDERS: [&str; 34] = [
+pub(super) const HOLDERS: [&str; 60] = [
     "",
     ".bundle",
     ".cache",
@@ -184,6 +215,32 @@ pub(super) const HOLDERS: [&str; 34] = [
     ".local/share/opencode",
     ".var",
     "snap",
+    ".config/openstack",
+    ".config/pypoetry",
+    ".mc",
+    ".config/helm",
+    ".config/helm/registry",
+    ".config/argocd",
+    ".argocd",
+    ".dbt",
+    ".snowsql",
+    ".local/share/com.vercel.cli",
+    ".config/netlify",
+    ".conan2",
+    ".sbt",
+    ".config/coursier",
+    ".config/dart",
+    ".pub-cache",
+    ".local/share/gem",
+    ".local/share/uv",
+    ".config/tea",
+    ".bluemix",
+    ".config/exoscale",
+    ".config/io.datasette.llm",
+    ".config/goose",
+    ".config/msmtp",
+    ".config/code-server",
+    ".config/weechat",
 ];
 
 /// What the system itself keeps, of whoever may read it.

@@ -1,0 +1,108 @@
+//! That something was done, told once on the page that a browser is led to. Words of ours alone: the browser keeps which
+//! of them meanwhile, and no text.
+
+use axum::response::Response;
+
+use super::to;
+
+/// What was done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Done {
+    /// Something is kept as it was typed.
+    Saved,
+    /// A policy has a new version.
+    NewVersion,
+    /// A change waits for somebody else.
+    Proposed,
+    /// A policy is in force somewhere else, or no more.
+    Assigned,
+    /// Something is gone.
+    Removed,
+    /// A server runs; or did already.
+    Runs,
+    /// A sandbox is ended.
+    Ends,
+    /// Who waited was answered.
+    Answered,
+    /// A proposal was decided on.
+    Decided,
+    /// A secret has a value that it had not.
+    SecretKept,
+}
+
+impl Done {
+    /// Each with the word by which a browser keeps it, and what is said of it.
+    const ALL: [(Self, &'static str, &'static str); 10] = [
+        (Self::Saved, "saved", "Saved."),
+        (
+            Self::NewVersion,
+            "new-version",
+            "Saved as a new version: it is in force wherever the policy is.",
+        ),
+        (
+            Self::Proposed,
+            "proposed",
+            "Proposed: it takes effect when somebody else approves it.",
+        ),
+        (
+            Self::Assigned,
+            "assigned",
+            "Done: what is in force is listed here.",
+        ),
+        (Self::Removed, "removed", "Removed."),
+        (Self::Runs, "runs", "It runs: this is its sandbox."),
+        (Self::Ends, "ends", "Its sandbox is ended."),
+        (
+            Self::Answered,
+            "answered",
+            "Answered: whoever waited has heard it.",
+        ),
+        (Self::Decided, "decided", "Decided."),
+        (
+            Self::SecretKept,
+            "secret-kept",
+            "Kept: requests have the new value from now on.",
+        ),
+    ];
+
+    /// What a browser keeps.
+    pub(crate) fn word(self) -> &'static str {
+        let found = Self::ALL.iter().find(|(done, ..)| *done == self);
+        found.map_or("", |(_, word, _)| word)
+    }
+
+    /// Of what a browser kept.
+    pub(crate) fn of_word(text: &str) -> Option<Self> {
+        let found = Self::ALL.iter().find(|(_, word, _)| *word == text);
+        found.map(|(done, ..)| *done)
+    }
+
+    /// What is said of it.
+    pub(super) fn words(self) -> &'static str {
+        let found = Self::ALL.iter().find(|(done, ..)| *done == self);
+        found.map_or("", |(.., words)| words)
+    }
+}
+
+/// After a form that did something: to where that is seen, and said.
+pub(super) fn told(done: Done, path: &str) -> Response {
+    let mut response = to(path);
+    response.extensions_mut().insert(done);
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_known_again_by_its_word_and_nothing_else_is() {
+        for (done, word, words) in Done::ALL {
+            assert_eq!(Done::of_word(word), Some(done));
+            assert_eq!((done.word(), done.words()), (word, words));
+        }
+        for text in ["", "Saved", "saved.", "<b>"] {
+            assert_eq!(Done::of_word(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! What a form did is said once, and what it refused is there to be mended, beside why.
+
+use super::{
+    console::signed_in,
+    furnished::{Answer, Furnished},
+};
+
+const FORM: (&str, &str) = ("content-type", "application/x-www-form-urlencoded");
+
+async fn post(appliance: &Furnished, cookie: &str, path: &str, body: &str) -> Answer {
+    let fields = [("cookie", cookie), ("origin", "http://127.0.0.1"), FORM];
+    appliance.send(&format!("POST {path}"), &fields, body).await
+}
+
+fn set_cookies(answer: &Answer) -> Vec<String> {
+    let all = answer.headers.get_all("set-cookie").iter();
+    all.map(|value| value.to_str().unwrap().to_owned())
+        .collect()
+}
+
+#[tokio::test]
+async fn what_a_form_did_is_said_once_on_the_next_page() {
+    let appliance = Furnished::new().await;
+    let cookies = signed_in(&appliance);
+    let admin = &cookies[4];
+    let added = post(
+        &appliance,
+        admin,
+        "/people/users",
+        "name=eve&role=viewer&password=correct+horse+battery",
+    )
+    .await;
+    assert_eq!(added.status, 303, "{added:?}");
+    let kept = set_cookies(&added);
+    let [kept] = kept.as_slice() else {
+        panic!("{kept:?}");
+    };
+    assert!(kept.starts_with("gig-done=saved; "), "{kept}");
+    for part in ["HttpOnly", "SameSite=Lax", "Max-Age=60"] {
+        assert!(kept.contains(part), "{kept}");
+    }
+    let said = "<p class=\"note good\" role=\"status\">Saved.</p>";
+    let page = appliance
+        .page("GET /people", &format!("{admin}; gig-done=saved"))
+        .await;
+    assert!(page.body.contains(said), "{}", page.body);
+    let [over] = set_cookies(&page).try_into().unwrap();
+    assert!(
+        over.starts_with("gig-done=; ") && over.contains("Max-Age=0"),
+        "{over}"
+    );
+    // Not again, and no words but ours.
+    for cookie in [admin.clone(), format!("{admin}; gig-done=<b>evil</b>")] {
+        let page = appliance.page("GET /people", &cookie).await;
+        assert!(
+            !page.body.contains("role=\"status\"") && !page.body.contains("evil"),
+            "{}",
+            page.body
+        );
+        assert_eq!(set_cookies(&page), [""; 0]);
+    }
+}
+
+#[tokio::test]
+async fn a_form_that_is_refused_is_there_as_it_was_typed_with_why() {
+    let appliance = Furnished::new().await;
+    let cookies = signed_in(&appliance);
+    let admin = &cookies[4];
+    for (path, body, heading, typed) in [
+        (
+            "/people/users",
+            "name=two+words&role=editor&password=correct+horse+battery",
+            "Add a user",
+            &["value=\"two words\"", "value=\"editor\" selected"][..],
+        ),
+        (
+            "/people/tokens",
+            "name=ci&role=auditor&days=7&scopes=nonsense&servers=docs",
+            "Make a token",
+            &[
+                "value=\"ci\"",
+                "value=\"auditor\" selected",
+                "value=\"7\"",
+                "value=\"nonsense\"",
+                "value=\"docs\"",
+            ],
+        ),
+        (
+            "/people/teams",
+            "name=data&members=not+a+%2F+name&tag=&act=save",
+            "Make a team",
+            &["value=\"data\"", "not a / name</textarea>"],
+        ),
+    ] {
+        let answer = post(&appliance, admin, path, body).await;
+        assert!((400..500).contains(&answer.status), "{path}: {answer:?}");
+        let (_, form) = answer
+            .body
+            .split_once(&format!("<details class=\"card\" open><summary>{heading}"))
+            .unwrap();
+        let (form, _) = form.split_once("</details>").unwrap();
+        assert!(form.contains("role=\"alert\""), "{path}: {form}");
+        for part in typed {
+            assert!(form.contains(part), "{path}: {part}: {form}");
+        }
+        assert!(!answer.body.contains("correct horse"), "{path}");
+        assert_eq!(answer.body.matches("role=\"alert\"").count(), 1, "{path}");
+    }
+}
+
+/// A name that is taken is no change of what has it.
+#[tokio::test]
+async fn a_webhook_or_team_takes_the_place_of_another_only_where_that_is_said() {
+    let appliance = Furnished::new().await;
+    let cookies = signed_in(&appliance);
+    let admin = &cookies[4];
+    let webhook = "name=ops&kind=generic";
+    let refused = post(&appliance, admin, "/settings/webhooks", webhook).await;
+    assert_eq!(refused.status, 400, "{refused:?}");
+    assert!(
+        refused.body.contains("there is a webhook ops already"),
+        "{}",
+        refused.body
+    );
+    let meant = post(
+        &appliance,
+        admin,
+        "/settings/webhooks",
+        &format!("{webhook}&replace=yes"),
+    )
+    .await;
+    assert_eq!(meant.status, 303, "{}", meant.body);
+    let team = "name=fresh&members=ana&tag=&act=save";
+    assert_eq!(
+        post(&appliance, admin, "/people/teams", team).await.status,
+        303
+    );
+    let again = post(
+        &appliance,
+        admin,
+        "/people/teams",
+        "name=fresh&members=ben&tag=&act=save",
+    )
+    .await;
+    assert_eq!(again.status, 400, "{again:?}");
+    assert!(
+        again.body.contains("there is a team fresh already"),
+        "{}",
+        again.body
+    );
+}
