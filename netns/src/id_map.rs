@@ -106,8 +106,7 @@ impl HostIds {
                 };
             }
         }
-        // The helpers have their rights from being set-id, which a process that may gain none does not get.
-        let helpers = !geteuid().is_root() && no_new_privs() == Ok(false);
+        let helpers = !geteuid().is_root() && lets_helpers();
         if helpers && helper("newuidmap").is_some() && helper("newgidmap").is_some() {
             let given = subordinate("/etc/subuid").zip(subordinate("/etc/subgid"));
             if let Some(((uid, uids), (gid, gids))) = given {
@@ -262,6 +261,11 @@ fn may_set_ids() -> bool {
 
 /// The first range of `wanted` ids from [`ROOT_BASE`] on that the current user
 /// namespace has and that nobody was promised.
+/// Whether a process of ours may gain rights: the helpers have theirs from being set-id.
+pub(crate) fn lets_helpers() -> bool {
+    no_new_privs() == Ok(false)
+}
+
 fn root_base(wanted: u32) -> Option<u32> {
     let mapped = |file: &str| {
         fs::read_to_string(file)

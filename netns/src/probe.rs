@@ -15,7 +15,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, 
 
 use crate::hub::{Hub, HubConfig, Lease, LeaseError, Spawn, SpawnNetwork, StartHubError};
 use crate::hub_protocol::Step;
-use crate::id_map::{HostIds, MapWriter, helper};
+use crate::id_map::{HostIds, MapWriter, helper, lets_helpers};
 use crate::listener::Listeners;
 use crate::{HUB_ARGUMENT, Ipv4Net, sys};
 
@@ -319,6 +319,11 @@ fn ids_found(ids: HostIds) -> Finding {
                 (
                     "newuidmap is not installed",
                     "apt-get install uidmap".to_owned(),
+                )
+            } else if !lets_helpers() {
+                (
+                    "newuidmap is let nothing here: no process of this service may gain a right (NoNewPrivileges)",
+                    "leave NoNewPrivileges= and CapabilityBoundingSet= out of its unit".to_owned(),
                 )
             } else {
                 (

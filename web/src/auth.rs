@@ -32,7 +32,7 @@ use crate::{
     credential::{Presented, read_session, read_token},
     drafts,
     narrowing::{Narrowing, Scope},
-    pages::Done,
+    pages::{self, Beside},
     places::{Place, Turn, on_behalf},
     role::{Permission, Role},
     router::LONGEST_BODY,
@@ -63,8 +63,8 @@ pub(crate) struct Caller {
     /// What a program asked for that they answer.
     request: Option<Arc<str>>,
     address: Option<SocketAddr>,
-    /// What the form before this request did: told to them once.
-    pub(crate) done: Option<Done>,
+    /// What a page tells them beside what they asked for.
+    pub(crate) beside: Beside,
 }
 
 impl Caller {
@@ -84,7 +84,7 @@ impl Caller {
             once: None,
             request: None,
             address: None,
-            done: None,
+            beside: Beside::default(),
         }
     }
 
@@ -112,7 +112,7 @@ impl Caller {
             once: None,
             request: None,
             address,
-            done: None,
+            beside: Beside::default(),
         }
     }
 
@@ -276,18 +276,22 @@ pub(crate) async fn require(State(app): State<Arc<App>>, request: Request, next:
             }
             Redirect::to(FACTOR).into_response()
         }
-        Ok(caller) => {
+        Ok(mut caller) => {
             let pace = Pace::of(&parts.method, &route).filter(|_| !caller.owner);
             if let Some(pace) = pace
                 && let Err(problem) = app.paces.take(pace, &caller.turn())
             {
                 return match api {
                     true => problem.into_response(),
-                    false => crate::pages::problem(&problem),
+                    false => pages::problem(&problem),
                 };
             }
             let (refused, address) = (Refused::of(&caller), caller.address);
             let asks = caller.turn();
+            if !api && parts.method == Method::GET {
+                caller.beside.waiting =
+                    on_behalf(asks.clone(), pages::waiting(&app, &caller)).await;
+            }
             let is_long = !is_safe(&parts.method) && is_long(&parts.headers);
             parts.extensions.insert(caller);
             let answered = async {
@@ -302,7 +306,7 @@ pub(crate) async fn require(State(app): State<Arc<App>>, request: Request, next:
             let answer = on_behalf(asks, answered).await;
             let mut answer = answer.unwrap_or_else(|problem| match api {
                 true => problem.into_response(),
-                false => crate::pages::problem(&problem),
+                false => pages::problem(&problem),
             });
             answer.extensions_mut().insert(AskedBy(refused.name()));
             if answer.status() == StatusCode::FORBIDDEN {
@@ -315,16 +319,16 @@ pub(crate) async fn require(State(app): State<Arc<App>>, request: Request, next:
             if api {
                 return problem.into_response();
             }
-            crate::pages::problem(&problem)
+            pages::problem(&problem)
         }
         Err(_) if parts.method == Method::GET => {
             let to = parts.uri.path_and_query().map_or("/", |to| to.as_str());
-            let to = format!("/sign-in?next={}", crate::pages::in_query(to));
+            let to = format!("/sign-in?next={}", pages::in_query(to));
             Redirect::to(&to).into_response()
         }
         Err(_) => {
             let kept = drafts::kept(&app, parts, body).await;
-            let next = kept.map(|place| format!("?next={}", crate::pages::in_query(&place)));
+            let next = kept.map(|place| format!("?next={}", pages::in_query(&place)));
             Redirect::to(&format!("/sign-in{}", next.unwrap_or_default())).into_response()
         }
     }
@@ -378,14 +382,14 @@ async fn identify(app: &App, request: &Parts) -> Result<Caller, Problem> {
             once: None,
             request: None,
             address: None,
-            done: None,
+            beside: Beside::default(),
         });
     }
     let Some(presented) = cookie::read(app, headers).as_deref().and_then(read_session) else {
         return Err(Problem::unauthenticated());
     };
     let mut caller = by_session(app, presented, &peer).await?;
-    caller.done = cookie::done(app, headers);
+    caller.beside.done = cookie::done(app, headers);
     if !is_safe(&request.method) {
         origin::check(app, headers)?;
     }
@@ -422,7 +426,7 @@ async fn by_token(app: &App, presented: Presented, peer: &Peer) -> Result<Caller
         once: None,
         request: None,
         address: peer.address(),
-        done: None,
+        beside: Beside::default(),
     })
 }
 
@@ -459,7 +463,7 @@ async fn by_session(app: &App, presented: Presented, peer: &Peer) -> Result<Call
         once: None,
         request: None,
         address: peer.address(),
-        done: None,
+        beside: Beside::default(),
     })
 }
 

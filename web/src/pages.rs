@@ -45,10 +45,20 @@ pub(crate) use self::{
 };
 use crate::{
     api_error::{AnswerStatus, Problem},
+    app::App,
     auth::Caller,
     role::{Permission, Role},
     visible::visible,
 };
+
+/// What every page tells whoever looks, beside what they asked for.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Beside {
+    /// What the form before it did: told once.
+    pub(crate) done: Option<Done>,
+    /// How many requests and proposals wait for somebody, for who may see them.
+    pub(crate) waiting: usize,
+}
 
 /// What the frame of a page shows, and what its templates ask.
 pub(crate) struct Frame {
@@ -57,7 +67,7 @@ pub(crate) struct Frame {
     /// The path of the section.
     section: &'static str,
     session: bool,
-    done: Option<Done>,
+    beside: Beside,
 }
 
 impl Frame {
@@ -67,13 +77,19 @@ impl Frame {
             role: caller.role,
             section,
             session: caller.session.is_some(),
-            done: caller.done,
+            beside: caller.beside,
         }
+    }
+
+    /// How many wait in that section, where any do.
+    fn waits_in(&self, path: &str) -> Option<usize> {
+        let waiting = self.beside.waiting;
+        (path == "/approvals" && waiting > 0).then_some(waiting)
     }
 
     /// What the form before this page did.
     fn done(&self) -> Option<&'static str> {
-        self.done.map(Done::words)
+        self.beside.done.map(Done::words)
     }
 
     /// A time of the API as people read it on a page: `2026-11-21 09:30:00`, whose zone the heading says. What is no time
@@ -200,6 +216,11 @@ fn shown(page: &impl Template) -> Response {
 /// The same as an answer that may refuse something: with its status, and when to try again.
 fn shown_as(status: AnswerStatus, page: &impl Template) -> Response {
     status.of(shown(page))
+}
+
+/// How many requests and proposals wait for somebody; none where that cannot be told now: a page is shown all the same.
+pub(crate) async fn waiting(app: &App, caller: &Caller) -> usize {
+    approvals::waiting(app, caller).await.unwrap_or_default()
 }
 
 /// After a form.

@@ -20,7 +20,7 @@ pub(crate) enum ImageCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct ImageArgs {
-    /// `REGISTRY/NAME:TAG`, or `REGISTRY/NAME@sha256:…`
+    /// `REGISTRY/NAME@sha256:…`; `gig image digest` takes `REGISTRY/NAME:TAG` too, and says which that is
     pub(crate) image: String,
     /// Trust these roots for the registry too (PEM)
     #[arg(long, value_name = "FILE")]

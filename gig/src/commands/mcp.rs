@@ -95,7 +95,13 @@ async fn attach(
             let status = answer.status();
             let body = Limited::new(answer.into_body(), LONGEST_REFUSAL).collect();
             let body = body.await.map(http_body_util::Collected::to_bytes);
-            local_api::refused(status, &body.unwrap_or_default())?;
+            let refused = local_api::refused(status, &body.unwrap_or_default());
+            match status {
+                StatusCode::UNAUTHORIZED => refused.context(
+                    "the appliance knows no such token as GIG_TOKEN holds, or its time is over: `gig token add` makes one",
+                )?,
+                _ => refused?,
+            };
             bail!("the appliance answered {status} and no WebSocket");
         }
         let accept = answer.headers().get(header::SEC_WEBSOCKET_ACCEPT);

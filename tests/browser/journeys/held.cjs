@@ -19,6 +19,7 @@ play(async journey => {
   };
   // The number beside Approvals is on every page.
   let row = await waits('once');
+  check(/Approvals\s*1/.test(await page.innerText('header nav')), 'the number beside Approvals');
   await journey.shot(page, 'waits');
   // Nobody who only looks may answer.
   const ben = await journey.member(page, 'ben', 'auditor');

@@ -31,6 +31,8 @@ struct VersionPage {
     newest: bool,
     /// Where the rule that was asked for stands, in words; empty where none was.
     rule: String,
+    /// That rule, as a search is asked for it; empty where none stands there.
+    asked: String,
     source: Source,
     meaning: String,
     lines: Vec<DiffLine>,
@@ -84,6 +86,7 @@ pub(crate) async fn show(
         }
     };
     let new = kept.document.clone();
+    let asked = in_query(&sought.rule);
     let (rule, source) = found(&app, new.clone(), sought.rule).await?;
     let (meaning, lines) = match number {
         0 | 1 => (String::new(), Vec::new()),
@@ -93,6 +96,7 @@ pub(crate) async fn show(
         frame: Frame::new(&caller, "/policies"),
         on,
         newest: on == kept.head.version,
+        asked,
         rule,
         source,
         meaning,

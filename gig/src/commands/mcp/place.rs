@@ -88,6 +88,10 @@ impl Place {
         let reached = network.stream(&authority.host, port, elsewhere.tls).await;
         match reached {
             Ok(stream) => Ok((stream, self)),
+            // Whoever answers with a company's own certificate is not nobody.
+            Err(why) if why.to_string().contains("certificate") => bail!(
+                "what answers at {url} is not trusted: {why}; name the authority of its certificate with --ca FILE"
+            ),
             Err(why) => bail!("no appliance answers at {url}: {why}"),
         }
     }

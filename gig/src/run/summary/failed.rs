@@ -4,7 +4,7 @@
 //! No rule changes any of it. What helps is said in the words that the answer to the program has, of which
 //! programs show a status at most.
 
-use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
+use std::{collections::BTreeMap, fmt::Write as _, net::IpAddr, sync::Arc};
 
 use gig_audit::{Entry, VerdictWord};
 use gig_policy::DenyReason;
@@ -28,6 +28,8 @@ struct Failed {
     host: Arc<str>,
     port: Option<u16>,
     why: Why,
+    /// Where a name was dialled, if it was.
+    at: Option<IpAddr>,
     /// That the host's proxy did it.
     by_proxy: Option<ProxyFault>,
 }
@@ -51,10 +53,12 @@ impl Failures {
         let port = entry.port;
         let mut findings = entry.findings.iter();
         let by_proxy = findings.find_map(|finding| ProxyFault::of_finding(finding));
+        let at = entry.dst_ip.filter(|_| host.parse::<IpAddr>().is_err());
         let failed = Failed {
             host,
             port,
             why,
+            at,
             by_proxy,
         };
         if let Some(count) = self.failed.get_mut(&failed) {
@@ -82,8 +86,9 @@ impl Failures {
                 Why::Reason(reason) => reason.as_str(),
             };
             let (host, times) = (shown(&failed.host), times(*count));
+            let at = failed.at.map_or_else(String::new, |at| format!(" at {at}"));
             // Writing to a String cannot fail.
-            writeln!(text, "  {host}{port}  {word}{times}").ok();
+            writeln!(text, "  {host}{port}  {word}{at}{times}").ok();
             if let Some(cure) = failed.cure(from) {
                 writeln!(text, "      {cure}").ok();
             }
@@ -113,6 +118,9 @@ impl Failed {
             });
         }
         let reason = match self.why {
+            Why::Reason(DenyReason::NameNotResolved) => {
+                return Some("this host's resolver has no address for that name".to_owned());
+            }
             Why::Reason(reason) => return standing_hint(reason).map(str::to_owned),
             Why::Distrusts => {
                 "the program does not trust this run's CA: have it read /etc/gig-ca.pem (its variables \
@@ -170,7 +178,10 @@ mod tests {
         for _ in 0..2 {
             summary.note(&ended("git.test", Some(DenyReason::TlsCertificate), None));
         }
-        summary.note(&ended("db.test", Some(DenyReason::ConnectionRefused), None));
+        let mut refused = ended("db.test", Some(DenyReason::ConnectionRefused), None);
+        refused.dst_ip = Some(IpAddr::from([203, 0, 113, 7]));
+        summary.note(&refused);
+        summary.note(&ended("no.test", Some(DenyReason::NameNotResolved), None));
         summary.note(&ended("ok.test", None, None));
         summary.note(&ended(
             "cut.test",
@@ -181,9 +192,11 @@ mod tests {
         assert_eq!(
             text,
             "gig: failed during this run\n\
-             \x20 db.test:443  connection_refused\n\
+             \x20 db.test:443  connection_refused at 203.0.113.7\n\
              \x20 git.test:443  tls_certificate  (2 times)\n\
-             \x20     the origin's certificate is not trusted for this host; --upstream-ca adds an authority\n"
+             \x20     the origin's certificate is not trusted for this host; --upstream-ca adds an authority\n\
+             \x20 no.test:443  name_not_resolved\n\
+             \x20     this host's resolver has no address for that name\n"
         );
     }
 
