@@ -289,8 +289,7 @@ pub(crate) async fn require(State(app): State<Arc<App>>, request: Request, next:
             let (refused, address) = (Refused::of(&caller), caller.address);
             let asks = caller.turn();
             if !api && parts.method == Method::GET {
-                caller.beside.waiting =
-                    on_behalf(asks.clone(), pages::waiting(&app, &caller)).await;
+                caller.beside.waiting = pages::waiting(&app, &caller).await;
             }
             let is_long = !is_safe(&parts.method) && is_long(&parts.headers);
             parts.extensions.insert(caller);

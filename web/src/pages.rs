@@ -47,6 +47,7 @@ use crate::{
     api_error::{AnswerStatus, Problem},
     app::App,
     auth::Caller,
+    places::on_behalf,
     role::{Permission, Role},
     visible::visible,
 };
@@ -220,7 +221,8 @@ fn shown_as(status: AnswerStatus, page: &impl Template) -> Response {
 
 /// How many requests and proposals wait for somebody; none where that cannot be told now: a page is shown all the same.
 pub(crate) async fn waiting(app: &App, caller: &Caller) -> usize {
-    approvals::waiting(app, caller).await.unwrap_or_default()
+    let waiting = approvals::waiting(app, caller);
+    on_behalf(caller.turn(), waiting).await.unwrap_or_default()
 }
 
 /// After a form.
