@@ -94,7 +94,7 @@ pub(super) fn document(root: Located<Node>, problems: &mut Vec<Problem>) -> Opti
         version: fields.number("version"),
         name: fields.text("name"),
         mode: fields.text("mode"),
-        deny: fields.text("deny"),
+        deny: fields.style("deny"),
         hold: fields.text("hold"),
         ..Document::default()
     };
@@ -218,6 +218,18 @@ impl<'p> Fields<'p> {
 
     fn text(&mut self, name: &str) -> Option<Located<String>> {
         let node = self.take(name)?;
+        self.as_text(name, node)
+    }
+
+    /// How denials are told, which is easily taken for a list of what is denied.
+    fn style(&mut self, name: &str) -> Option<Located<String>> {
+        let node = self.take(name)?;
+        if matches!(node.value, Node::List(_)) {
+            let wanted = "`explain` or `reset`, which is how denials are answered: what no rule allows is denied \
+                          without being listed";
+            let found = node.value.word();
+            return self.wrong(name, wanted, found, node.at);
+        }
         self.as_text(name, node)
     }
 
