@@ -84,6 +84,7 @@ fn seen(folder: &Path) -> Vec<(PathBuf, State)> {
         root: folder,
         left: MOST_READ,
         folders: MOST_MODULES,
+        includes: MOST_INCLUDED,
         found: Vec::new(),
     };
     // What is shown may be one of those files, or lie in the folder that has them.
@@ -110,6 +111,8 @@ struct Look<'a> {
     left: u64,
     /// Folders of git's own that may be looked through yet.
     folders: usize,
+    /// Configurations that others take in and that may be read yet.
+    includes: usize,
     found: Vec<(PathBuf, State)>,
 }
 
@@ -263,7 +266,14 @@ impl Look<'_> {
         self.found.push((path.to_owned(), State::Runs(lines)));
         // What it takes in is as good as its own, from where it lies.
         for include in includes {
+            // A program writes as many as it likes, and in a circle.
+            let Some(left) = self.includes.checked_sub(1) else {
+                break;
+            };
+            self.includes = left;
             let included = path.parent().unwrap_or(path).join(include);
+            // By the name that it has, however it is spelled.
+            let included = included.canonicalize().unwrap_or(included);
             if self.found.iter().all(|(known, _)| *known != included) {
                 hooks = self.configuration(&included).or(hooks);
             }
@@ -327,7 +337,7 @@ fn running(text: &str) -> Running {
             found.hooks = Some(PathBuf::from(value.trim().trim_matches('"')));
         }
         let includes = ["include", "includeif"].contains(&section.as_str()) && key == "path";
-        if includes && found.includes.len() < MOST_INCLUDED {
+        if includes {
             found
                 .includes
                 .push(PathBuf::from(value.trim().trim_matches('"')));
@@ -466,8 +476,8 @@ const RUN_NOTHING: [(&str, &[&str]); 7] = [
     ),
     ("init", &["defaultbranch"]),
 ];
-/// Of one configuration.
-const MOST_INCLUDED: usize = 16;
+/// Configurations that others take in, in one folder that is shown.
+const MOST_INCLUDED: usize = 64;
 /// Objects and names of them.
 const KEPT: [&str; 3] = ["objects", "refs", "logs"];
 /// Submodules and worktrees, with the folders in theirs.

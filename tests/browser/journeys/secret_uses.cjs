@@ -23,7 +23,7 @@ play(async journey => {
   await journey.shot(page, 'secrets');
   await journey.click(page, 'link', 'TOKEN');
   const uses = await page.getByRole('region', { name: 'Records' }).innerText();
-  check(uses.includes('bank.test') && uses.includes('payer') && uses.includes('secret.change'), uses);
+  check(uses.includes('bank.test') && uses.includes('payer') && uses.includes('secret.set'), uses);
   await journey.shot(page, 'uses');
   await page.getByLabel('New value').fill('something-else-altogether-1Qx');
   await journey.click(page, 'button', 'Rotate');

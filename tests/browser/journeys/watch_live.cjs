@@ -7,7 +7,7 @@ play(async journey => {
   await heading(page, 'Live traffic');
   const state = page.getByRole('status');
   await state.getByText('Live.', { exact: true }).waitFor();
-  const rows = page.getByRole('row').filter({ hasText: 'auth' }).filter({ hasText: 'ana' });
+  const rows = page.getByRole('row').filter({ hasText: 'sign_in' }).filter({ hasText: 'ana' });
   const before = await rows.count();
   const other = await journey.person();
   await journey.signIn(other, 'ana', PASSWORD);
