@@ -25,8 +25,8 @@ pub(crate) fn path() -> anyhow::Result<PathBuf> {
     }
 }
 
-/// Makes `dir` and its parents, readable by nobody else. Not in what belongs to somebody else, as root could: they could
-/// not use it themselves from then on.
+/// Makes `dir` and its parents, readable by nobody else. Not in a data directory of somebody else, as root could: they
+/// could not use it themselves from then on.
 ///
 /// # Errors
 /// When it cannot be made; says which directory and the cure.
@@ -34,7 +34,9 @@ pub(crate) fn make_private(dir: &Path) -> anyhow::Result<()> {
     let there = dir
         .ancestors()
         .find_map(|above| Some((above, above.metadata().ok()?)));
-    if let Some((above, facts)) = there {
+    if let Some((above, facts)) = there
+        && path().is_ok_and(|own| above.starts_with(own))
+    {
         refuse_others(above, facts.uid())?;
     }
     DirBuilder::new().recursive(true).mode(0o700).create(dir).with_context(|| {

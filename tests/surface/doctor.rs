@@ -46,6 +46,39 @@ fn a_master_key_in_the_environment_is_a_question_of_its_own() {
     }
 }
 
+/// Root can write everywhere: what it left in somebody's data directory would be theirs no more.
+#[test]
+fn root_leaves_nothing_in_somebody_elses_data_directory() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    std::fs::create_dir(&data).expect("a folder in it");
+    std::os::unix::fs::chown(&data, Some(1), Some(1)).expect("give it away");
+    for (words, input) in [
+        (&["run", "--", "true"][..], ""),
+        (&["secret", "set", "TOKEN"], "a value of some length"),
+        (&["doctor"], ""),
+        (&["user", "ls"], ""),
+    ] {
+        let mut command = Command::new(place::gig());
+        command.args(words).env("GIG_DATA_DIR", &data);
+        let answer = answer(command, input);
+        assert!(
+            words == ["doctor"] || answer.status != 0,
+            "{words:?}: {answer:?}"
+        );
+        let told = format!("{}{}", answer.output, answer.errors);
+        assert!(
+            told.contains("belongs to another user (uid 1)"),
+            "{words:?}: {answer:?}"
+        );
+        let left = std::fs::read_dir(&data).expect("read it").count();
+        assert_eq!(left, 0, "{words:?}");
+    }
+}
+
 /// What the host must be asked for, by the names that people are told.
 const EXPECTED: [&str; 20] = [
     "user namespaces",

@@ -17,6 +17,9 @@ use gig_sandbox::{Bind, BindMode};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use sha2::{Digest as _, Sha256};
 
+mod known;
+
+use self::known::{CONFIGURATIONS, DEEPEST, FILES, FOLDERS, RUN_NOTHING};
 use super::warnings::listed;
 
 /// What was there at the start.
@@ -84,6 +87,8 @@ fn seen(folder: &Path) -> Vec<(PathBuf, State)> {
         root: folder,
         left: MOST_READ,
         folders: MOST_MODULES,
+        entries: MOST_ENTRIES,
+        listed: BTreeSet::new(),
         includes: MOST_INCLUDED,
         found: Vec::new(),
     };
@@ -96,7 +101,9 @@ fn seen(folder: &Path) -> Vec<(PathBuf, State)> {
             look.entries(&above.join(name));
         }
         for name in CONFIGURATIONS {
-            look.configuration(&above.join(name));
+            if let Some(hooks) = look.configuration(&above.join(name)) {
+                look.entries(&above.join(at_home(hooks)));
+            }
         }
         look.repositories(above);
     }
@@ -111,6 +118,9 @@ struct Look<'a> {
     left: u64,
     /// Folders of git's own that may be looked through yet.
     folders: usize,
+    /// Entries of folders whose files are run that may be looked at yet, and the folders that were.
+    entries: usize,
+    listed: BTreeSet<PathBuf>,
     /// Configurations that others take in and that may be read yet.
     includes: usize,
     found: Vec<(PathBuf, State)>,
@@ -134,6 +144,15 @@ impl Look<'_> {
             self.repository(folder, &git);
         }
         self.others(&git);
+        // A file in its place says where it is (gitrepository-layout(5)).
+        let elsewhere = self.read(&git).and_then(|text| {
+            let text = String::from_utf8(text).ok()?;
+            Some(folder.join(text.strip_prefix("gitdir:")?.trim()))
+        });
+        if let Some(git) = elsewhere {
+            self.repository(folder, &git);
+            self.others(&git);
+        }
         // The folder may be git's own, or a repository without a working tree.
         if folder.join("HEAD").symlink_metadata().is_ok() {
             self.repository(folder, folder);
@@ -186,7 +205,7 @@ impl Look<'_> {
         self.entries(&git.join("hooks"));
         for name in ["config", "config.worktree"] {
             if let Some(hooks) = self.configuration(&git.join(name)) {
-                self.entries(&folder.join(hooks));
+                self.entries(&folder.join(at_home(hooks)));
             }
         }
     }
@@ -234,9 +253,11 @@ impl Look<'_> {
                 self.found
                     .push((folder.to_owned(), State::Link(real, None)));
             }
+            Ok(real) if !self.listed.insert(real.clone()) => {}
             _ => {
                 let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-                for entry in entries.take(MOST_ENTRIES) {
+                for entry in entries.take(self.entries) {
+                    self.entries -= 1;
                     let path = entry.path();
                     // git writes samples into each repository, and runs none.
                     if path.extension().is_none_or(|end| end != "sample") {
@@ -271,7 +292,7 @@ impl Look<'_> {
                 break;
             };
             self.includes = left;
-            let included = path.parent().unwrap_or(path).join(include);
+            let included = path.parent().unwrap_or(path).join(at_home(include));
             // By the name that it has, however it is spelled.
             let included = included.canonicalize().unwrap_or(included);
             if self.found.iter().all(|(known, _)| *known != included) {
@@ -303,6 +324,15 @@ fn submodules(text: &str) -> Vec<PathBuf> {
         .filter(|path| path.is_relative())
         .take(MOST_MODULES)
         .collect()
+}
+
+/// A path of a git configuration, of which a `~` in front is the home of whoever runs git.
+fn at_home(path: PathBuf) -> PathBuf {
+    let home = std::env::var_os("HOME");
+    match (path.strip_prefix("~"), home) {
+        (Ok(below), Some(home)) => PathBuf::from(home).join(below),
+        _ => path,
+    }
 }
 
 /// What a git configuration says of what is run.
@@ -360,122 +390,6 @@ fn numbers(file: &Metadata) -> [i64; 5] {
     ]
 }
 
-/// Below a folder that the program may write, a project or a home. `.git` itself where it is a file: it says where the
-/// repository is.
-const FILES: [&str; 53] = [
-    ".git",
-    ".envrc",
-    ".bashrc",
-    ".bash_profile",
-    ".bash_login",
-    ".bash_logout",
-    ".bash_aliases",
-    ".profile",
-    ".zshrc",
-    ".zshenv",
-    ".zprofile",
-    ".zlogin",
-    ".zlogout",
-    ".xprofile",
-    ".xsessionrc",
-    ".vimrc",
-    ".exrc",
-    ".tmux.conf",
-    ".cargo/config.toml",
-    ".cargo/config",
-    ".cshrc",
-    ".tcshrc",
-    ".kshrc",
-    ".mkshrc",
-    ".login",
-    ".xinitrc",
-    ".xsession",
-    ".pam_environment",
-    ".Rprofile",
-    ".nvim.lua",
-    ".nvimrc",
-    ".pnpmfile.cjs",
-    ".devcontainer.json",
-    ".lefthook.yml",
-    ".lefthook.yaml",
-    "lefthook.yaml",
-    ".vscode/mcp.json",
-    ".zed/tasks.json",
-    ".mise.toml",
-    "mise.toml",
-    ".config/fish/config.fish",
-    ".vscode/tasks.json",
-    ".vscode/settings.json",
-    ".vscode/launch.json",
-    ".mcp.json",
-    ".cursor/mcp.json",
-    ".cursor/hooks.json",
-    ".gemini/settings.json",
-    "lefthook.yml",
-    ".claude/settings.json",
-    ".claude/settings.local.json",
-    ".pre-commit-config.yaml",
-    ".devcontainer/devcontainer.json",
-];
-/// Whose entries are run.
-const FOLDERS: [&str; 9] = [
-    ".idea/runConfigurations",
-    ".local/bin",
-    ".config/environment.d",
-    ".githooks",
-    ".husky",
-    ".husky/_",
-    ".config/autostart",
-    ".config/systemd/user",
-    ".config/fish/conf.d",
-];
-const CONFIGURATIONS: [&str; 2] = [".gitconfig", ".config/git/config"];
-/// Folders above what is shown in which one of those may lie.
-const DEEPEST: usize = 3;
-/// Sections and keys of git-config(1) that run no program and name no file with settings: what git itself writes where a
-/// repository is made, cloned and branched.
-const RUN_NOTHING: [(&str, &[&str]); 7] = [
-    (
-        "core",
-        &[
-            "repositoryformatversion",
-            "filemode",
-            "bare",
-            "logallrefupdates",
-            "worktree",
-            "ignorecase",
-            "precomposeunicode",
-            "symlinks",
-            "autocrlf",
-            "eol",
-        ],
-    ),
-    ("user", &["name", "email"]),
-    (
-        "remote",
-        &[
-            "url",
-            "pushurl",
-            "fetch",
-            "push",
-            "tagopt",
-            "mirror",
-            "prune",
-            "promisor",
-            "partialclonefilter",
-        ],
-    ),
-    (
-        "branch",
-        &["remote", "merge", "rebase", "description", "pushremote"],
-    ),
-    ("submodule", &["url", "active", "branch"]),
-    (
-        "extensions",
-        &["objectformat", "partialclone", "worktreeconfig"],
-    ),
-    ("init", &["defaultbranch"]),
-];
 /// Configurations that others take in, in one folder that is shown.
 const MOST_INCLUDED: usize = 64;
 /// Objects and names of them.
@@ -486,7 +400,7 @@ const MOST_MODULES: usize = 1 << 12;
 const LONGEST: u64 = 1 << 20;
 /// Of all that is read in a folder.
 const MOST_READ: u64 = 64 << 20;
-/// Of a folder.
+/// Of all folders whose files are run.
 const MOST_ENTRIES: usize = 1 << 16;
 /// For a person, and for the record.
 pub(super) const MOST_TOLD: usize = 4;

@@ -23,7 +23,7 @@ use super::{Asked, Path, within};
 use crate::{api_error::Problem, app::App, auth::Caller, role::Permission};
 
 /// In place of an event: what programs asked for.
-const TRAFFIC: &str = "traffic";
+pub(crate) const TRAFFIC: &str = "traffic";
 const OF_TRAFFIC: [Event; 3] = [Event::Dns, Event::Connect, Event::Request];
 
 /// What to find.

@@ -4,7 +4,6 @@ use std::sync::{Arc, atomic::Ordering::Relaxed};
 
 use askama::Template;
 use axum::extract::State;
-use gig_audit::Event;
 
 use super::{
     Answer, Frame,
@@ -15,7 +14,7 @@ use super::{
     shown,
 };
 use crate::{
-    api::audit::{AuditAsked, id},
+    api::audit::{AuditAsked, TRAFFIC, id},
     api_error::Problem,
     app::App,
     auth::Caller,
@@ -33,6 +32,8 @@ struct OverviewPage {
     decisions: Hour,
     /// Of when those are.
     span: &'static str,
+    /// The same for a search; empty: from the beginning.
+    since: String,
     alarms: u64,
     running: usize,
     policies: usize,
@@ -87,13 +88,12 @@ pub(crate) async fn show(State(app): State<Arc<App>>, caller: Caller) -> Answer 
     let denials = if caller.may(Permission::ReadAudit) {
         let asked = AuditAsked {
             verdict: "deny".to_owned(),
+            // What the console refused to somebody, they could fill this with.
+            event: TRAFFIC.to_owned(),
             limit: Some(LATEST),
             ..AuditAsked::default()
         };
-        let mut query = asked.query()?;
-        // Of traffic: what the console refused to somebody, they could fill this with.
-        query.filter.event = TRAFFIC.map(|event| event.as_str().to_owned()).into();
-        rows(&caller, &app.search(query).await?.records)
+        rows(&caller, &app.search(asked.query()?).await?.records)
     } else {
         Vec::new()
     };
@@ -110,6 +110,10 @@ pub(crate) async fn show(State(app): State<Arc<App>>, caller: Caller) -> Answer 
         frame: Frame::new(&caller, "/"),
         decisions,
         span,
+        since: lately.as_ref().map_or_else(String::new, |_| {
+            let day = app.now() - jiff::SignedDuration::from_hours(24);
+            format!("&since={day:.0}")
+        }),
         alarms: app.traffic.alarms.load(Relaxed),
         running: sandboxes.iter().filter(|one| one.ended.is_none()).count(),
         policies: app.ask(|store| store.policies()).await?.len(),
@@ -155,4 +159,3 @@ async fn wanted(
 }
 
 const LATEST: usize = 10;
-const TRAFFIC: [Event; 3] = [Event::Dns, Event::Connect, Event::Request];

@@ -150,6 +150,23 @@ fn what_git_will_run_in_a_repository_to_come_or_in_a_submodule_is_told() {
     }
 }
 
+/// A file in the place of `.git` says where it is.
+#[test]
+fn what_git_runs_in_a_repository_that_lies_elsewhere_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join(".git"), "gitdir: ./.bare\n").unwrap();
+    let bind = Bind {
+        source: folder.path().to_owned(),
+        dest: "/w".into(),
+        mode: BindMode::Rw,
+    };
+    let before = LeftBehind::look(&[bind]);
+    let hook = folder.path().join("./.bare/hooks/pre-push");
+    fs::create_dir_all(hook.parent().unwrap()).unwrap();
+    fs::write(&hook, "evil").unwrap();
+    assert_eq!(before.changed(), [hook]);
+}
+
 /// A configuration takes in others, which may be files of the project.
 #[test]
 fn what_a_configuration_takes_in_is_told_where_it_changed() {
@@ -296,6 +313,8 @@ fn nothing_is_read_beyond_the_folder_and_no_more_than_a_little() {
         left: 10,
         folders: 0,
         includes: 0,
+        entries: 0,
+        listed: BTreeSet::new(),
         found: Vec::new(),
     };
     fs::write(at(".profile"), "0123456789").unwrap();
