@@ -319,7 +319,7 @@ impl Look<'_> {
 fn submodules(text: &str) -> Vec<PathBuf> {
     let settings = text.lines().filter_map(|line| line.split_once('='));
     let paths = settings.filter(|(key, _)| key.trim().eq_ignore_ascii_case("path"));
-    let paths = paths.map(|(_, path)| PathBuf::from(path.trim().trim_matches('"')));
+    let paths = paths.map(|(_, path)| PathBuf::from(value_of(path)));
     paths
         .filter(|path| path.is_relative())
         .take(MOST_MODULES)
@@ -332,6 +332,15 @@ fn at_home(path: PathBuf) -> PathBuf {
     match (path.strip_prefix("~"), home) {
         (Ok(below), Some(home)) => PathBuf::from(home).join(below),
         _ => path,
+    }
+}
+
+/// A value without its quotes and what is said behind it (git-config(1), "Syntax").
+fn value_of(text: &str) -> &str {
+    let text = text.trim();
+    match text.strip_prefix('"').and_then(|rest| rest.split_once('"')) {
+        Some((quoted, _)) => quoted,
+        None => text.split(['#', ';']).next().unwrap_or_default().trim(),
     }
 }
 
@@ -364,13 +373,11 @@ fn running(text: &str) -> Running {
         let (key, value) = setting.split_once('=').unwrap_or((setting, ""));
         let key = key.trim().to_ascii_lowercase();
         if section == "core" && key == "hookspath" {
-            found.hooks = Some(PathBuf::from(value.trim().trim_matches('"')));
+            found.hooks = Some(PathBuf::from(value_of(value)));
         }
         let includes = ["include", "includeif"].contains(&section.as_str()) && key == "path";
         if includes {
-            found
-                .includes
-                .push(PathBuf::from(value.trim().trim_matches('"')));
+            found.includes.push(PathBuf::from(value_of(value)));
         }
         let known = RUN_NOTHING.iter().find(|(name, _)| *name == section);
         if !known.is_some_and(|(_, keys)| keys.contains(&key.as_str())) || setting.ends_with('\\') {

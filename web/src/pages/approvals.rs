@@ -150,7 +150,7 @@ pub(crate) async fn set_rule(
         _ => return Err(Problem::invalid("the rule is on or off").into()),
     };
     match turn(&app, &caller, on).await {
-        Ok(applied) => Ok(after(&applied, Done::Saved, "/approvals")),
+        Ok(applied) => Ok(after(&applied, Done::AsAsked, "/approvals")),
         Err(problem) if problem.status() == StatusCode::CONFLICT => {
             overview(&app, &caller, None, Some(problem)).await
         }

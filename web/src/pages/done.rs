@@ -8,8 +8,8 @@ use super::to;
 /// What was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Done {
-    /// Something is kept as it was typed.
-    Saved,
+    /// What the button said.
+    AsAsked,
     /// A policy has a new version.
     NewVersion,
     /// A change waits for somebody else.
@@ -33,7 +33,7 @@ pub(crate) enum Done {
 impl Done {
     /// Each with the word by which a browser keeps it, and what is said of it.
     const ALL: [(Self, &'static str, &'static str); 10] = [
-        (Self::Saved, "saved", "Saved."),
+        (Self::AsAsked, "as-asked", "Done."),
         (
             Self::NewVersion,
             "new-version",
@@ -101,7 +101,7 @@ mod tests {
             assert_eq!(Done::of_word(word), Some(done));
             assert_eq!((done.word(), done.words()), (word, words));
         }
-        for text in ["", "Saved", "saved.", "<b>"] {
+        for text in ["", "Removed", "removed.", "<b>"] {
             assert_eq!(Done::of_word(text), None, "{text}");
         }
     }

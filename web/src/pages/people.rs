@@ -162,7 +162,7 @@ pub(crate) async fn change_user(
         _ => return Err(Problem::invalid("nothing to change").into()),
     };
     match app.change(caller.actor(&app), change).await {
-        Ok(applied) => Ok(after(&applied, Done::Saved, "/people")),
+        Ok(applied) => Ok(after(&applied, Done::AsAsked, "/people")),
         Err(problem) => done(&app, &caller, Err(problem)).await,
     }
 }
@@ -315,7 +315,7 @@ pub(super) async fn done_or(
     kept: Kept,
 ) -> Answer {
     match outcome {
-        Ok(()) => Ok(told(Done::Saved, "/people")),
+        Ok(()) => Ok(told(Done::AsAsked, "/people")),
         Err(problem) if problem.status().is_client_error() => {
             page(app, caller, (Some(problem), kept), Zeroizing::default()).await
         }

@@ -124,7 +124,7 @@ pub(crate) async fn submit(
     };
     match made {
         Ok(_) => Ok(told(
-            Done::SecretKept,
+            Done::AsAsked,
             &format!("/secrets/{}", in_query(&name)),
         )),
         Err(problem) if problem.status().is_client_error() => {

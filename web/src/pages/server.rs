@@ -81,7 +81,10 @@ pub(crate) async fn change(
         Err(problem) => Err(problem),
     };
     match saved {
-        Ok(()) => Ok(told(Done::Saved, &format!("/servers/{}", in_query(&name)))),
+        Ok(()) => Ok(told(
+            Done::AsAsked,
+            &format!("/servers/{}", in_query(&name)),
+        )),
         Err(problem) if problem.status().is_client_error() => {
             let outcome = Outcome {
                 problem: Some(problem),

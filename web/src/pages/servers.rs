@@ -67,7 +67,7 @@ pub(crate) async fn add(
         Err(problem) => Err(problem),
     };
     match saved {
-        Ok(()) => Ok(told(Done::Saved, "/servers")),
+        Ok(()) => Ok(told(Done::AsAsked, "/servers")),
         Err(problem) if problem.status().is_client_error() => {
             page(
                 &app,

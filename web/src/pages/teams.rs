@@ -11,6 +11,7 @@ use crate::{
     api_error::Problem,
     app::App,
     auth::Caller,
+    role::Permission,
     store::{Applied, Name, Team},
 };
 
@@ -69,7 +70,7 @@ pub(crate) async fn save(
 }
 
 fn went(applied: &Applied) -> Response {
-    after(applied, Done::Saved, "/people#teams")
+    after(applied, Done::AsAsked, "/people#teams")
 }
 
 async fn change(app: &App, caller: &Caller, typed: Typed) -> Result<Applied, Problem> {
@@ -78,6 +79,7 @@ async fn change(app: &App, caller: &Caller, typed: Typed) -> Result<Applied, Pro
         "save" => {
             let members = people::listed(&typed.members).into_iter();
             let members: Result<Vec<Name>, _> = members.map(str::parse).collect();
+            caller.require(Permission::ManageTeams)?;
             let teams = app.ask(|store| store.teams()).await?;
             if typed.tag.is_empty() && teams.iter().any(|team| team.name == name) {
                 return Err(Problem::invalid(format!(

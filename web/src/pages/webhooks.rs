@@ -93,7 +93,7 @@ async fn after(app: &Arc<App>, caller: &Caller, done: Result<Option<String>, Pro
     // The page itself is an admin's: to nobody else it says why not.
     caller.require(Permission::ManageWebhooks)?;
     match done {
-        Ok(None) => Ok(told(Done::Saved, "/settings")),
+        Ok(None) => Ok(told(Done::AsAsked, "/settings")),
         Ok(Some(words)) => page(app, caller, Shown::done(words)).await,
         Err(problem) => page(app, caller, Shown::not(problem)).await,
     }

@@ -174,7 +174,7 @@ fn what_a_configuration_takes_in_is_told_where_it_changed() {
     let at = |name: &str| folder.path().join(name);
     fs::create_dir_all(at(".git")).unwrap();
     let config =
-        "[include]\n\tpath = ../shared.config\n[includeIf \"onbranch:x\"]\n\tpath = more\n";
+        "[include]\n\tpath = ../shared.config # ours\n[includeIf \"onbranch:x\"]\n\tpath = more\n";
     fs::write(at(".git/config"), config).unwrap();
     fs::write(
         at("shared.config"),
@@ -189,7 +189,7 @@ fn what_a_configuration_takes_in_is_told_where_it_changed() {
     let before = LeftBehind::look(&[bind]);
     fs::write(
         at("shared.config"),
-        "[core]\n\thooksPath = own\n\tfsmonitor = evil\n",
+        "[core]\n\thooksPath = own ; x\n\tfsmonitor = evil\n",
     )
     .unwrap();
     fs::write(at(".git/more"), "[core]\n\tfsmonitor = evil\n").unwrap();

@@ -35,13 +35,13 @@ async fn what_a_form_did_is_said_once_on_the_next_page() {
     let [kept] = kept.as_slice() else {
         panic!("{kept:?}");
     };
-    assert!(kept.starts_with("gig-done=saved; "), "{kept}");
+    assert!(kept.starts_with("gig-done=as-asked; "), "{kept}");
     for part in ["HttpOnly", "SameSite=Lax", "Max-Age=60"] {
         assert!(kept.contains(part), "{kept}");
     }
-    let said = "<p class=\"note good\" role=\"status\">Saved.</p>";
+    let said = "<p class=\"note good\" role=\"status\">Done.</p>";
     let page = appliance
-        .page("GET /people", &format!("{admin}; gig-done=saved"))
+        .page("GET /people", &format!("{admin}; gig-done=as-asked"))
         .await;
     assert!(page.body.contains(said), "{}", page.body);
     let [over] = set_cookies(&page).try_into().unwrap();
