@@ -143,10 +143,14 @@ impl Gathering {
         let place = self.places.get(&exchange(entry)).copied();
         if let Some((attempt, ..)) = place.and_then(|place| self.attempts.get_mut(place))
             && matches!(attempt.asked, Asked::Connection { .. })
-            && outcome.passed()
         {
-            attempt.secrets.clone_from(&handed);
-            attempt.entrusted = handed;
+            if outcome.passed() {
+                attempt.secrets.clone_from(&handed);
+                attempt.entrusted = handed;
+            } else if outcome == Outcome::Denied(DenyReason::SecretMisuse) {
+                // It was let go, and cut for what it carried.
+                attempt.outcome = outcome;
+            }
         }
     }
 

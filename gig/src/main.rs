@@ -186,7 +186,7 @@ fn start_log(serves: bool) -> anyhow::Result<()> {
     );
     let no_filter = || {
         format!(
-            "{LOG}={said:?} is not a filter: write a level (off, error, warn, info, debug, trace) or gig_proxy=debug,warn"
+            "{LOG}={said:?} is not a filter: write a level (off, error, warn, info, debug, trace), or parts with theirs (gig_proxy=debug,hyper=trace,warn)"
         )
     };
     let filter = tracing_subscriber::EnvFilter::try_new(&said).with_context(no_filter)?;

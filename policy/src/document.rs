@@ -187,7 +187,7 @@ fn unreadable(error: &serde_saphyr::Error) -> Problem {
     } else if text.starts_with("multiple YAML documents") {
         "a second document starts here: keep one policy in a file".to_owned()
     } else if text.contains(" alias ") || text.starts_with("alias ") {
-        "`*` begins an alias in YAML: put what begins with it in quotes, as in '*.example.com'"
+        "`*` begins an alias in YAML, and there is none of that name: put a pattern in quotes, as in '*.example.com'"
             .to_owned()
     } else {
         format!("this is neither YAML nor JSON: {text}")

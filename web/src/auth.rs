@@ -276,7 +276,7 @@ pub(crate) async fn require(State(app): State<Arc<App>>, request: Request, next:
             }
             Redirect::to(FACTOR).into_response()
         }
-        Ok(mut caller) => {
+        Ok(caller) => {
             let pace = Pace::of(&parts.method, &route).filter(|_| !caller.owner);
             if let Some(pace) = pace
                 && let Err(problem) = app.paces.take(pace, &caller.turn())
@@ -288,9 +288,6 @@ pub(crate) async fn require(State(app): State<Arc<App>>, request: Request, next:
             }
             let (refused, address) = (Refused::of(&caller), caller.address);
             let asks = caller.turn();
-            if !api && parts.method == Method::GET {
-                caller.beside.waiting = pages::waiting(&app, &caller).await;
-            }
             let is_long = !is_safe(&parts.method) && is_long(&parts.headers);
             parts.extensions.insert(caller);
             let answered = async {
@@ -388,7 +385,7 @@ async fn identify(app: &App, request: &Parts) -> Result<Caller, Problem> {
         return Err(Problem::unauthenticated());
     };
     let mut caller = by_session(app, presented, &peer).await?;
-    caller.beside.done = cookie::done(app, headers);
+    caller.beside = pages::beside(app, &caller, request).await;
     if !is_safe(&request.method) {
         origin::check(app, headers)?;
     }

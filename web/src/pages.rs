@@ -34,7 +34,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use askama::Template;
 use axum::{
-    http::header,
+    http::{Method, header, request::Parts},
     response::{Html, IntoResponse, Redirect, Response},
 };
 
@@ -46,7 +46,7 @@ pub(crate) use self::{
 use crate::{
     api_error::{AnswerStatus, Problem},
     app::App,
-    auth::Caller,
+    auth::{Caller, cookie},
     places::on_behalf,
     role::{Permission, Role},
     visible::visible,
@@ -219,10 +219,16 @@ fn shown_as(status: AnswerStatus, page: &impl Template) -> Response {
     status.of(shown(page))
 }
 
-/// How many requests and proposals wait for somebody; none where that cannot be told now: a page is shown all the same.
-pub(crate) async fn waiting(app: &App, caller: &Caller) -> usize {
+/// What a page tells beside what was asked for. What cannot be counted now is not: a page is shown all the same.
+pub(crate) async fn beside(app: &App, caller: &Caller, request: &Parts) -> Beside {
+    if request.method != Method::GET || request.uri.path().starts_with("/api/") {
+        return Beside::default();
+    }
     let waiting = approvals::waiting(app, caller);
-    on_behalf(caller.turn(), waiting).await.unwrap_or_default()
+    Beside {
+        done: cookie::done(app, &request.headers),
+        waiting: on_behalf(caller.turn(), waiting).await.unwrap_or_default(),
+    }
 }
 
 /// After a form.

@@ -7,9 +7,10 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    ffi::OsStr,
     fs::{self, File, Metadata},
     io::Read as _,
-    os::unix::fs::MetadataExt as _,
+    os::unix::{ffi::OsStrExt as _, fs::MetadataExt as _},
     path::{Path, PathBuf},
 };
 
@@ -40,6 +41,8 @@ enum State {
     Link(PathBuf, Option<Box<Self>>),
     /// The lines of a git configuration that may run something.
     Runs(Vec<String>),
+    /// That there is more in it than is looked through: a program could hide something there.
+    TooMuch,
 }
 
 impl LeftBehind {
@@ -146,8 +149,8 @@ impl Look<'_> {
         self.others(&git);
         // A file in its place says where it is (gitrepository-layout(5)).
         let elsewhere = self.read(&git).and_then(|text| {
-            let text = String::from_utf8(text).ok()?;
-            Some(folder.join(text.strip_prefix("gitdir:")?.trim()))
+            let place = text.strip_prefix(b"gitdir:")?.trim_ascii();
+            Some(folder.join(OsStr::from_bytes(place)))
         });
         if let Some(git) = elsewhere {
             self.repository(folder, &git);
@@ -159,8 +162,18 @@ impl Look<'_> {
             self.others(folder);
         }
         // `git status` goes into each of them, whatever its name is for git.
-        let listed = self.read(&folder.join(".gitmodules")).unwrap_or_default();
-        for path in submodules(&String::from_utf8_lossy(&listed)) {
+        let modules = folder.join(".gitmodules");
+        let listed = self.read(&modules);
+        if listed.is_none() {
+            // One that is too long is told as what it is.
+            self.file(&modules);
+        }
+        let mut listed = submodules(&String::from_utf8_lossy(&listed.unwrap_or_default()));
+        if listed.len() > MOST_MODULES {
+            self.found.push((modules, State::TooMuch));
+            listed.truncate(MOST_MODULES);
+        }
+        for path in listed {
             let module = folder.join(path);
             let git = module.join(".git");
             self.file(&git);
@@ -189,10 +202,14 @@ impl Look<'_> {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
         let entries = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
         let entries = entries.filter(|entry| !KEPT.iter().any(|kept| entry.file_name() == *kept));
-        let below: Vec<PathBuf> = entries
-            .take(self.folders)
+        let mut below: Vec<PathBuf> = entries
+            .take(self.folders + 1)
             .map(|entry| entry.path())
             .collect();
+        if below.len() > self.folders {
+            below.truncate(self.folders);
+            self.found.push((folder.to_owned(), State::TooMuch));
+        }
         self.folders -= below.len();
         below
     }
@@ -256,13 +273,15 @@ impl Look<'_> {
             Ok(real) if !self.listed.insert(real.clone()) => {}
             _ => {
                 let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-                for entry in entries.take(self.entries) {
-                    self.entries -= 1;
-                    let path = entry.path();
-                    // git writes samples into each repository, and runs none.
-                    if path.extension().is_none_or(|end| end != "sample") {
-                        self.file(&path);
-                    }
+                // git writes samples into each repository, and runs none.
+                let is_run = |path: &PathBuf| path.extension().is_none_or(|end| end != "sample");
+                for path in entries.map(|entry| entry.path()).filter(is_run) {
+                    let Some(left) = self.entries.checked_sub(1) else {
+                        self.found.push((folder.to_owned(), State::TooMuch));
+                        break;
+                    };
+                    self.entries = left;
+                    self.file(&path);
                 }
             }
         }
@@ -287,12 +306,13 @@ impl Look<'_> {
         self.found.push((path.to_owned(), State::Runs(lines)));
         // What it takes in is as good as its own, from where it lies.
         for include in includes {
+            let included = path.parent().unwrap_or(path).join(at_home(include));
             // A program writes as many as it likes, and in a circle.
             let Some(left) = self.includes.checked_sub(1) else {
+                self.found.push((included, State::TooMuch));
                 break;
             };
             self.includes = left;
-            let included = path.parent().unwrap_or(path).join(at_home(include));
             // By the name that it has, however it is spelled.
             let included = included.canonicalize().unwrap_or(included);
             if self.found.iter().all(|(known, _)| *known != included) {
@@ -305,6 +325,10 @@ impl Look<'_> {
     /// What a file holds; `None` where it is none any more or too long. Nothing but a file is opened: a FIFO has somebody
     /// who waits at its other end, and a device may do something.
     fn read(&mut self, path: &Path) -> Option<Vec<u8>> {
+        let is_file = path.symlink_metadata().is_ok_and(|found| found.is_file());
+        if !is_file || !self.takes_in(path) {
+            return None;
+        }
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = File::from(openat(CWD, path, flags, Mode::empty()).ok()?);
         let length = file.metadata().ok().filter(Metadata::is_file)?.len();
@@ -320,10 +344,9 @@ fn submodules(text: &str) -> Vec<PathBuf> {
     let settings = text.lines().filter_map(|line| line.split_once('='));
     let paths = settings.filter(|(key, _)| key.trim().eq_ignore_ascii_case("path"));
     let paths = paths.map(|(_, path)| PathBuf::from(value_of(path)));
-    paths
-        .filter(|path| path.is_relative())
-        .take(MOST_MODULES)
-        .collect()
+    let mut seen = BTreeSet::new();
+    let once = paths.filter(|path| path.is_relative() && seen.insert(path.clone()));
+    once.collect()
 }
 
 /// A path of a git configuration, of which a `~` in front is the home of whoever runs git.

@@ -48,9 +48,9 @@ fn under_open(rule: &Rule, targets: &Targets<'_>, findings: &mut Vec<Finding>) -
 
 /// What is told of a rule beside one that takes only some requests too.
 fn under_narrow(rule: &Rule, targets: &Targets<'_>, findings: &mut Vec<Finding>) {
-    let mut left = MOST_COMPARED * MOST_COMPARED;
+    let mut left = MOST_PATTERNS;
     for other in targets.covering(&rule.target, MOST_COMPARED) {
-        let Some(rest) = left.checked_sub(requests(rule).len() * requests(other).len()) else {
+        let Some(rest) = left.checked_sub(patterns(rule).saturating_mul(patterns(other))) else {
             return;
         };
         left = rest;
@@ -126,7 +126,9 @@ fn tie(other: &Rule, rule: &Rule, targets: &Targets<'_>) -> bool {
 /// Request rules of one entry that another one of it covers.
 fn within(rule: &Rule, findings: &mut Vec<Finding>) {
     let requests = requests(rule);
-    if requests.len() > MOST_COMPARED {
+    if requests.len() > MOST_COMPARED
+        || patterns(rule).saturating_mul(patterns(rule)) > MOST_PATTERNS
+    {
         return;
     }
     for (i, request) in requests.iter().enumerate() {
@@ -157,5 +159,15 @@ fn covers(wide: &RequestRule, narrow: &RequestRule) -> bool {
     wide.methods.as_ref().is_none_or(methods) && wide.paths.as_ref().is_none_or(paths)
 }
 
+/// How many paths its request rules name, at least one each.
+fn patterns(rule: &Rule) -> usize {
+    let paths = requests(rule)
+        .iter()
+        .map(|request| request.paths.as_ref().map_or(1, Vec::len));
+    paths.map(|paths| paths.max(1)).sum()
+}
+
+/// Of one rule with others: some milliseconds.
+const MOST_PATTERNS: usize = 250_000;
 /// A document in which one host has more rules than this is made by a program, which compares itself.
 const MOST_COMPARED: usize = 200;

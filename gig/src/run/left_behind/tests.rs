@@ -150,6 +150,61 @@ fn what_git_will_run_in_a_repository_to_come_or_in_a_submodule_is_told() {
     }
 }
 
+/// Where there is more than is looked through, something could be hidden: that is told.
+#[test]
+fn more_than_is_looked_through_is_told() {
+    type Fill = fn(&Path);
+    let fills: [(&str, Fill); 3] = [
+        (".git/worktrees", |folder| {
+            for number in 0..=MOST_MODULES {
+                fs::create_dir_all(folder.join(".git/worktrees").join(number.to_string())).unwrap();
+            }
+        }),
+        (".gitmodules", |folder| {
+            let lines: String = (0..=MOST_MODULES)
+                .map(|n| format!("\tpath = s{n}\n"))
+                .collect();
+            fs::write(folder.join(".gitmodules"), lines).unwrap();
+        }),
+        (".gitmodules", |folder| {
+            let blanks = usize::try_from(LONGEST).unwrap();
+            fs::write(folder.join(".gitmodules"), "\n".repeat(blanks)).unwrap();
+        }),
+    ];
+    for (told, fill) in fills {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join(".git")).unwrap();
+        let bind = Bind {
+            source: folder.path().to_owned(),
+            dest: "/w".into(),
+            mode: BindMode::Rw,
+        };
+        let before = LeftBehind::look(&[bind]);
+        fill(folder.path());
+        assert_eq!(before.changed(), [folder.path().join(told)]);
+    }
+    // Samples, which git does not run, hide nothing.
+    let folder = tempfile::tempdir().unwrap();
+    let hooks = folder.path().join(".git/hooks");
+    fs::create_dir_all(&hooks).unwrap();
+    let mut look = Look {
+        root: folder.path(),
+        left: MOST_READ,
+        folders: MOST_MODULES,
+        includes: MOST_INCLUDED,
+        entries: 1,
+        listed: BTreeSet::new(),
+        found: Vec::new(),
+    };
+    for number in 0..20 {
+        fs::write(hooks.join(format!("{number}.sample")), "x").unwrap();
+    }
+    fs::write(hooks.join("pre-commit"), "evil").unwrap();
+    look.entries(&hooks);
+    let found: Vec<_> = look.found.iter().map(|(path, _)| path).collect();
+    assert_eq!(found, [&hooks.join("pre-commit")]);
+}
+
 /// A file in the place of `.git` says where it is.
 #[test]
 fn what_git_runs_in_a_repository_that_lies_elsewhere_is_told() {
@@ -204,9 +259,7 @@ fn what_a_configuration_takes_in_is_told_where_it_changed() {
     let around =
         "[include]\n\tpath = ../.git/config\n\tpath = ../.git/../.git/config\n".repeat(1000);
     fs::write(at(".git/config"), around).unwrap();
-    let begun = std::time::Instant::now();
     assert!(before.changed().contains(&at(".git/config")));
-    assert!(begun.elapsed().as_secs() < 5);
 }
 
 /// As git makes one for itself.
