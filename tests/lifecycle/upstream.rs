@@ -123,11 +123,12 @@ fn an_origin_of_an_unknown_authority_is_refused() {
 #[test]
 fn the_origins_faults_are_told_apart() {
     let lab = Lab::new();
-    let _nobody_listens = lab.address_for(HOST);
+    let nobody_listens = lab.address_for(HOST);
     let run = lab.gig().allow(HOST).run(["curl", "-sS", "-i", URL]);
     let run = run.says("502").says("connection_refused");
-    let _run =
-        run.complains("gig: failed during this run\n  api.example.com:443  connection_refused\n");
+    let _run = run.complains(&format!(
+        "gig: failed during this run\n  api.example.com:443  connection_refused at {nobody_listens}\n"
+    ));
     let run =
         lab.gig()
             .allow("gone.example.com")
