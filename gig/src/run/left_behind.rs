@@ -142,24 +142,19 @@ impl Look<'_> {
     /// A folder's repository, those that lie in it for submodules, and those of the submodules themselves.
     fn repositories(&mut self, folder: &Path) {
         let git = folder.join(".git");
-        // Also one that is none yet: `git init` and `git clone` leave what is there.
-        if git.symlink_metadata().is_ok_and(|found| found.is_dir()) {
-            self.repository(folder, &git);
-        }
-        self.others(&git);
         // A file in its place says where it is (gitrepository-layout(5)).
         let elsewhere = self.read(&git).and_then(|text| {
             let place = text.strip_prefix(b"gitdir:")?.trim_ascii();
             Some(folder.join(OsStr::from_bytes(place)))
         });
-        if let Some(git) = elsewhere {
+        // Also one that is none yet: `git init` and `git clone` leave what is there; and one that a link leads to.
+        let own = Some(git).filter(|git| git.is_dir());
+        // The folder may be git's own, or a repository without a working tree.
+        let bare = folder.join("HEAD").symlink_metadata().is_ok();
+        let bare = bare.then(|| folder.to_owned());
+        for git in [own, elsewhere, bare].into_iter().flatten() {
             self.repository(folder, &git);
             self.others(&git);
-        }
-        // The folder may be git's own, or a repository without a working tree.
-        if folder.join("HEAD").symlink_metadata().is_ok() {
-            self.repository(folder, folder);
-            self.others(folder);
         }
         // `git status` goes into each of them, whatever its name is for git.
         let modules = folder.join(".gitmodules");
@@ -177,7 +172,7 @@ impl Look<'_> {
             let module = folder.join(path);
             let git = module.join(".git");
             self.file(&git);
-            if git.symlink_metadata().is_ok_and(|found| found.is_dir()) {
+            if git.is_dir() {
                 self.repository(&module, &git);
             }
         }
@@ -253,7 +248,7 @@ impl Look<'_> {
 
     fn state(&mut self, path: &Path, file: &Metadata) -> State {
         const EXECUTABLE: u32 = 0o111;
-        let text = file.is_file().then(|| self.read(path)).flatten();
+        let text = file.is_file().then(|| self.contents(path)).flatten();
         text.map_or_else(
             || State::Is(numbers(file)),
             |text| State::Holds(Sha256::digest(&text).into(), file.mode() & EXECUTABLE),
@@ -290,11 +285,7 @@ impl Look<'_> {
     /// What is known of git's configuration: the lines that may run something, and of a link or what is too long which one
     /// it is. The folder of hooks that it names.
     fn configuration(&mut self, path: &Path) -> Option<PathBuf> {
-        let is_file = path.symlink_metadata().is_ok_and(|found| found.is_file());
-        let text = (is_file && self.takes_in(path))
-            .then(|| self.read(path))
-            .flatten();
-        let Some(text) = text else {
+        let Some(text) = self.read(path) else {
             self.file(path);
             return None;
         };
@@ -322,13 +313,17 @@ impl Look<'_> {
         hooks
     }
 
-    /// What a file holds; `None` where it is none any more or too long. Nothing but a file is opened: a FIFO has somebody
-    /// who waits at its other end, and a device may do something.
+    /// What a file in the folder holds. Nothing but a file is opened: a FIFO has somebody who waits at its other end, and a
+    /// device may do something.
     fn read(&mut self, path: &Path) -> Option<Vec<u8>> {
         let is_file = path.symlink_metadata().is_ok_and(|found| found.is_file());
-        if !is_file || !self.takes_in(path) {
-            return None;
-        }
+        (is_file && self.takes_in(path))
+            .then(|| self.contents(path))
+            .flatten()
+    }
+
+    /// The same of what is known to be one; `None` where it is none any more or too long.
+    fn contents(&mut self, path: &Path) -> Option<Vec<u8>> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = File::from(openat(CWD, path, flags, Mode::empty()).ok()?);
         let length = file.metadata().ok().filter(Metadata::is_file)?.len();

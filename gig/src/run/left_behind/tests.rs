@@ -2,6 +2,15 @@
 
 use super::*;
 
+/// At a folder that the program may write.
+fn looked(folder: &Path) -> LeftBehind {
+    LeftBehind::look(&[Bind {
+        source: folder.to_owned(),
+        dest: "/w".into(),
+        mode: BindMode::Rw,
+    }])
+}
+
 #[test]
 fn what_the_host_runs_by_itself_is_told_where_it_changed() {
     let folder = tempfile::tempdir().unwrap();
@@ -66,12 +75,7 @@ fn what_the_host_runs_by_itself_is_told_where_it_changed() {
 #[test]
 fn a_repository_that_is_new_is_none_to_tell_of() {
     let folder = tempfile::tempdir().unwrap();
-    let bind = Bind {
-        source: folder.path().to_owned(),
-        dest: "/w".into(),
-        mode: BindMode::Rw,
-    };
-    let before = LeftBehind::look(&[bind]);
+    let before = looked(folder.path());
     // As `git clone` leaves it.
     fs::create_dir_all(folder.path().join(".git/hooks")).unwrap();
     fs::write(folder.path().join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
@@ -104,12 +108,7 @@ fn however_it_is_said_what_git_may_run_is_told() {
             let git = folder.path().join(inside);
             fs::create_dir_all(git.join("hooks")).unwrap();
             fs::write(git.join("HEAD"), "ref: refs/heads/main\n").unwrap();
-            let bind = Bind {
-                source: folder.path().to_owned(),
-                dest: "/w".into(),
-                mode: BindMode::Rw,
-            };
-            let before = LeftBehind::look(&[bind]);
+            let before = looked(folder.path());
             fs::write(git.join(name), text).unwrap();
             assert_eq!(before.changed(), [git.join(name)], "{name}: {text}");
         }
@@ -134,15 +133,10 @@ fn what_git_will_run_in_a_repository_to_come_or_in_a_submodule_is_told() {
     ] {
         let path = path.replace('"', "");
         let folder = tempfile::tempdir().unwrap();
-        let bind = Bind {
-            source: folder.path().to_owned(),
-            dest: "/w".into(),
-            mode: BindMode::Rw,
-        };
         let modules = "[submodule \"s\"]\n\tpath = sub\n\turl = x\n[submodule \"t\"]\n\tpath = \"with space\"\n\
             [submodule \"u\"]\n\tpath = /etc\n[submodule \"v\"]\n\tpath = ../beside\n";
         fs::write(folder.path().join(".gitmodules"), modules).unwrap();
-        let before = LeftBehind::look(&[bind]);
+        let before = looked(folder.path());
         let changed = folder.path().join(path);
         fs::create_dir_all(changed.parent().unwrap()).unwrap();
         fs::write(&changed, text).unwrap();
@@ -174,12 +168,7 @@ fn more_than_is_looked_through_is_told() {
     for (told, fill) in fills {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join(".git")).unwrap();
-        let bind = Bind {
-            source: folder.path().to_owned(),
-            dest: "/w".into(),
-            mode: BindMode::Rw,
-        };
-        let before = LeftBehind::look(&[bind]);
+        let before = looked(folder.path());
         fill(folder.path());
         assert_eq!(before.changed(), [folder.path().join(told)]);
     }
@@ -210,16 +199,32 @@ fn more_than_is_looked_through_is_told() {
 fn what_git_runs_in_a_repository_that_lies_elsewhere_is_told() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join(".git"), "gitdir: ./.bare\n").unwrap();
-    let bind = Bind {
-        source: folder.path().to_owned(),
-        dest: "/w".into(),
-        mode: BindMode::Rw,
-    };
-    let before = LeftBehind::look(&[bind]);
+    let before = looked(folder.path());
     let hook = folder.path().join("./.bare/hooks/pre-push");
     fs::create_dir_all(hook.parent().unwrap()).unwrap();
     fs::write(&hook, "evil").unwrap();
     assert_eq!(before.changed(), [hook]);
+}
+
+/// A link in its place is followed as git follows it.
+#[test]
+fn what_git_runs_in_a_repository_that_a_link_leads_to_is_told() {
+    for git in [".git", "sub/.git"] {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at(".gitmodules"), "\tpath = sub\n").unwrap();
+        for name in ["real/hooks", "sub"] {
+            fs::create_dir_all(at(name)).unwrap();
+        }
+        std::os::unix::fs::symlink(at("real"), at(git)).unwrap();
+        let before = looked(folder.path());
+        fs::write(at("real/config"), "[core]\n\tfsmonitor = evil\n").unwrap();
+        fs::write(at("real/hooks/pre-push"), "evil").unwrap();
+        let told = before.changed();
+        for name in ["config", "hooks/pre-push"] {
+            assert!(told.contains(&at(git).join(name)), "{git}: {told:?}");
+        }
+    }
 }
 
 /// A configuration takes in others, which may be files of the project.
@@ -236,12 +241,7 @@ fn what_a_configuration_takes_in_is_told_where_it_changed() {
         "[include]\n\tpath = .git/config\n[user]\n\tname = a\n",
     )
     .unwrap();
-    let bind = Bind {
-        source: folder.path().to_owned(),
-        dest: "/w".into(),
-        mode: BindMode::Rw,
-    };
-    let before = LeftBehind::look(&[bind]);
+    let before = looked(folder.path());
     fs::write(
         at("shared.config"),
         "[core]\n\thooksPath = own ; x\n\tfsmonitor = evil\n",
@@ -266,12 +266,7 @@ fn what_a_configuration_takes_in_is_told_where_it_changed() {
 #[test]
 fn a_submodule_that_is_new_is_none_to_tell_of() {
     let folder = tempfile::tempdir().unwrap();
-    let bind = Bind {
-        source: folder.path().to_owned(),
-        dest: "/w".into(),
-        mode: BindMode::Rw,
-    };
-    let before = LeftBehind::look(&[bind]);
+    let before = looked(folder.path());
     let module = folder.path().join(".git/modules/s");
     fs::create_dir_all(module.join("hooks")).unwrap();
     fs::write(module.join("HEAD"), "ref: refs/heads/main\n").unwrap();
@@ -301,12 +296,7 @@ fn hooks_are_told_where_the_configuration_has_them_and_links_by_what_they_lead_t
         0,
     );
     fifo.unwrap();
-    let bind = Bind {
-        source: folder.path().to_owned(),
-        dest: "/w".into(),
-        mode: BindMode::Rw,
-    };
-    let before = LeftBehind::look(&[bind]);
+    let before = looked(folder.path());
     assert_eq!(before.changed(), Vec::<PathBuf>::new());
     fs::write(at("src/check"), "true; evil").unwrap();
     fs::write(at("own/hooks/post-merge"), "evil").unwrap();
