@@ -16,12 +16,14 @@ use gig_policy::{DenyReason, printable::is_plain, unasked::is_unasked};
 mod as_is;
 mod cure;
 mod failed;
+mod lines;
 
 pub(crate) use self::cure::RulesFrom;
 use self::{
     as_is::AsTheyAre,
     cure::{bracketed, cure},
     failed::Failures,
+    lines::Lines,
 };
 
 /// Shared between the recorder, which adds, and the end of the run, which prints.
@@ -30,10 +32,8 @@ pub(crate) struct Summary(Arc<Mutex<Tally>>);
 
 #[derive(Debug, Default)]
 struct Tally {
-    denials: BTreeMap<Denied, u64>,
-    /// Denials beyond [`MOST_LINES`] different ones.
-    more: u64,
-    alarms: BTreeMap<Alarm, u64>,
+    denials: Lines<Denied>,
+    alarms: Lines<Alarm>,
     /// What has no record of its own, of alarms and of denials, with some of its hosts.
     folded: BTreeMap<(bool, DenyReason), Folded>,
     failures: Failures,
@@ -129,13 +129,7 @@ impl Summary {
             why: why_of(&entry.findings).map(Into::into),
         };
         let mut tally = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = tally.denials.get_mut(&denied) {
-            *count += times;
-        } else if tally.denials.len() < MOST_LINES {
-            tally.denials.insert(denied, times);
-        } else {
-            tally.more += times;
-        }
+        tally.denials.add(denied, times);
     }
 
     fn fold(&self, entry: &Entry, reason: DenyReason) {
@@ -161,9 +155,7 @@ impl Summary {
             what,
         };
         let mut tally = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if tally.alarms.len() < MOST_LINES || tally.alarms.contains_key(&alarm) {
-            *tally.alarms.entry(alarm).or_default() += 1;
-        }
+        tally.alarms.add(alarm, 1);
     }
 
     /// The text for standard error; `None` when nothing was denied and nothing failed.
@@ -224,15 +216,13 @@ impl Tally {
     /// Alarms, and what was denied.
     fn denied(&self, from: &RulesFrom) -> String {
         let mut text = String::new();
-        for (alarm, count) in &self.alarms {
-            let port = alarm
-                .port
-                .map_or_else(String::new, |port| format!(":{port}"));
+        for (alarm, count) in self.alarms.iter() {
+            let port = at_port(alarm.port);
             let (host, what) = (shown(&alarm.host), shown(&alarm.what));
             writeln!(
                 text,
                 "gig: ALARM: secret misuse: {what} on its way to {host}{port}, refused{}",
-                times(*count)
+                times(count)
             )
             .ok();
         }
@@ -248,21 +238,13 @@ impl Tally {
             writeln!(text, "      {cure}").ok();
         }
         text.push_str(&folded);
-        if self.more > 0 {
-            writeln!(
-                text,
-                "  and {} more; the audit record has them all",
-                self.more
-            )
-            .ok();
-        }
-        text
+        text + &self.denials.rest()
     }
 
     /// Each place once with what would allow it, in the order of the places.
     fn by_cure(&self, from: &RulesFrom) -> Vec<(String, Place<'_>)> {
         let mut told: Vec<(String, Place<'_>)> = Vec::new();
-        for (denied, count) in &self.denials {
+        for (denied, count) in self.denials.iter() {
             let cure = cure(denied, from);
             let same = |(other, place): &&mut (String, Place<'_>)| {
                 let first = place.first;
@@ -271,10 +253,10 @@ impl Tally {
                     && *other == cure
             };
             match told.iter_mut().rfind(same) {
-                Some((_, place)) => place.add(denied, *count),
+                Some((_, place)) => place.add(denied, count),
                 None => {
                     let mut place = Place::new(denied);
-                    place.add(denied, *count);
+                    place.add(denied, count);
                     told.push((cure, place));
                 }
             }
@@ -310,9 +292,7 @@ impl Tally {
 }
 
 fn line(denied: &Denied, count: u64, with_request: bool) -> String {
-    let port = denied
-        .port
-        .map_or_else(String::new, |port| format!(":{port}"));
+    let port = at_port(denied.port);
     let request = match &denied.request {
         Some((method, Some(path))) if with_request => {
             format!("  {} {}", shown(method), shown(path))
@@ -331,6 +311,10 @@ fn line(denied: &Denied, count: u64, with_request: bool) -> String {
         shown(&denied.host),
         denied.reason
     )
+}
+
+fn at_port(port: Option<u16>) -> String {
+    port.map_or_else(String::new, |port| format!(":{port}"))
 }
 
 fn times(count: u64) -> String {
@@ -366,8 +350,6 @@ fn shown_up_to(text: &str, most: usize) -> String {
 
 /// As many as one record of what was folded names.
 const MOST_HOSTS: usize = 16;
-/// A person reads a screen or two.
-const MOST_LINES: usize = 40;
 /// Long enough for any real path that a person would write a rule for.
 const MOST_SHOWN: usize = 160;
 

@@ -1,20 +1,16 @@
 //! Sentinels that went out as they are: nothing was refused, and what got one in a value's place will have said
 //! that it is wrong.
 
-use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
+use std::{fmt::Write as _, sync::Arc};
 
 use gig_audit::{Entry, VerdictWord};
 use gig_proxy::credential::misuse::sentinel_in;
 
-use super::{MOST_LINES, bracketed, shown, times};
+use super::{at_port, bracketed, lines::Lines, shown, times};
 
 /// How often which went where.
 #[derive(Debug, Default)]
-pub(super) struct AsTheyAre {
-    sent: BTreeMap<Sent, u64>,
-    /// Others beyond [`MOST_LINES`].
-    more: u64,
-}
+pub(super) struct AsTheyAre(Lines<Sent>);
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Sent {
@@ -37,46 +33,32 @@ impl AsTheyAre {
                 name: name.to_owned(),
                 place: place.to_owned(),
             };
-            if let Some(count) = self.sent.get_mut(&sent) {
-                *count += 1;
-            } else if self.sent.len() < MOST_LINES {
-                self.sent.insert(sent, 1);
-            } else {
-                self.more += 1;
-            }
+            self.0.add(sent, 1);
         }
     }
 
     /// Nothing where none went.
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
-        if self.sent.is_empty() {
+        if self.0.is_empty() {
             return text;
         }
         text.push_str("gig: went out as sentinels during this run, with no value put in\n");
-        for (sent, count) in &self.sent {
-            let port = sent
-                .port
-                .map_or_else(String::new, |port| format!(":{port}"));
+        for (sent, count) in self.0.iter() {
+            let port = at_port(sent.port);
             let (host, name, place) = (shown(&sent.host), shown(&sent.name), shown(&sent.place));
             // Writing to a String cannot fail.
-            writeln!(text, "  {host}{port}  {name} in {place}{}", times(*count)).ok();
+            writeln!(text, "  {host}{port}  {name} in {place}{}", times(count)).ok();
             writeln!(text, "      {}", sent.cure()).ok();
         }
-        if self.more > 0 {
-            let more = self.more;
-            writeln!(text, "  and {more} more; the audit record has them all").ok();
-        }
-        text
+        text + &self.0.rest()
     }
 }
 
 impl Sent {
     fn cure(&self) -> String {
         let (name, host) = (shown(&self.name), bracketed(&self.host));
-        let port = self
-            .port
-            .map_or_else(String::new, |port| format!(":{port}"));
+        let port = at_port(self.port);
         if self.place.starts_with(STREAM) {
             return format!(
                 "gig opens nothing there; if the program is to hold the value: gig secret set {name} --entrusted, and \

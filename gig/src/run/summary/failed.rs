@@ -4,7 +4,7 @@
 //! No rule changes any of it. What helps is said in the words that the answer to the program has, of which
 //! programs show a status at most.
 
-use std::{collections::BTreeMap, fmt::Write as _, net::IpAddr, sync::Arc};
+use std::{fmt::Write as _, net::IpAddr, sync::Arc};
 
 use gig_audit::{Entry, VerdictWord};
 use gig_policy::DenyReason;
@@ -13,15 +13,11 @@ use gig_proxy::{
     upstream::connect_proxy::ProxyFault,
 };
 
-use super::{MOST_LINES, RulesFrom, bracketed, shown, times};
+use super::{RulesFrom, at_port, bracketed, lines::Lines, shown, times};
 
 /// How often what failed.
 #[derive(Debug, Default)]
-pub(super) struct Failures {
-    failed: BTreeMap<Failed, u64>,
-    /// Failures beyond [`MOST_LINES`] different ones.
-    more: u64,
-}
+pub(super) struct Failures(Lines<Failed>);
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Failed {
@@ -61,31 +57,23 @@ impl Failures {
             at,
             by_proxy,
         };
-        if let Some(count) = self.failed.get_mut(&failed) {
-            *count += 1;
-        } else if self.failed.len() < MOST_LINES {
-            self.failed.insert(failed, 1);
-        } else {
-            self.more += 1;
-        }
+        self.0.add(failed, 1);
     }
 
     /// Nothing where nothing failed.
     pub(super) fn text(&self, from: &RulesFrom) -> String {
         let mut text = String::new();
-        if self.failed.is_empty() {
+        if self.0.is_empty() {
             return text;
         }
         text.push_str("gig: failed during this run\n");
-        for (failed, count) in &self.failed {
-            let port = failed
-                .port
-                .map_or_else(String::new, |port| format!(":{port}"));
+        for (failed, count) in self.0.iter() {
+            let port = at_port(failed.port);
             let word = match failed.why {
                 Why::Distrusts => CLIENT_DISTRUSTS,
                 Why::Reason(reason) => reason.as_str(),
             };
-            let (host, times) = (shown(&failed.host), times(*count));
+            let (host, times) = (shown(&failed.host), times(count));
             let at = failed.at.map_or_else(String::new, |at| format!(" at {at}"));
             // Writing to a String cannot fail.
             writeln!(text, "  {host}{port}  {word}{at}{times}").ok();
@@ -93,11 +81,7 @@ impl Failures {
                 writeln!(text, "      {cure}").ok();
             }
         }
-        if self.more > 0 {
-            let more = self.more;
-            writeln!(text, "  and {more} more; the audit record has them all").ok();
-        }
-        text
+        text + &self.0.rest()
     }
 }
 
