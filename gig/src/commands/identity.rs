@@ -19,7 +19,7 @@ use crate::{
     exit_status::ExitStatus,
     local_api, output,
     secrets::intake,
-    serve::appliance::Appliance,
+    serve::{appliance::Appliance, database},
 };
 
 /// `gig user …`.
@@ -126,8 +126,8 @@ fn changed(change: &Change, output: &OutputArgs, said: &str) -> anyhow::Result<E
 
 /// Where this went that nobody serves: in another place than was meant nobody would find it.
 fn unserved() -> anyhow::Result<Option<String>> {
-    let is_fleet = std::env::var_os("GIG_DATABASE_URL").is_some_and(|url| !url.is_empty());
-    if is_fleet || local_api::is_answered() {
+    // In a fleet others have it.
+    if database::url()?.is_some() || local_api::is_answered() {
         return Ok(None);
     }
     let dir = data_dir::path()?;
