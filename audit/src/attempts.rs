@@ -59,10 +59,9 @@ impl Gathering {
     /// Takes a record into account.
     pub fn take(&mut self, record: &Record) {
         let entry = &record.entry;
-        if entry.event == Event::SandboxStart && entry.profile.as_deref() == Some("local") {
-            self.local.extend(entry.sandbox);
-        }
         if entry.event == Event::SandboxStart {
+            let is_local = entry.profile.as_deref() == Some("local");
+            self.local.extend(entry.sandbox.filter(|_| is_local));
             let handed = entry.secrets.iter().cloned();
             self.entrusted
                 .extend(handed.map(|name| (entry.sandbox, name)));
@@ -122,28 +121,14 @@ impl Gathering {
     /// Where a name was found, and whether that was refused, is known only when it was dialled. What a
     /// sandbox of the local profile reaches is not opened by rules.
     fn response(&mut self, entry: &Entry, outcome: Outcome) {
-        self.passed(entry, outcome);
         let local = entry.sandbox.is_some_and(|id| self.local.contains(&id));
-        let Some(address) = entry.dst_ip.filter(|_| !local) else {
-            return;
-        };
+        let handed = self.entrusted_of(entry);
         let place = self.places.get(&exchange(entry)).copied();
         let Some((attempt, ..)) = place.and_then(|place| self.attempts.get_mut(place)) else {
             return;
         };
-        attempt.address = Some(address);
-        if outcome.is_of_address() {
-            attempt.outcome = outcome;
-        }
-    }
-
-    /// What a connection that is not opened carried is known when it ends: values that the program was handed.
-    fn passed(&mut self, entry: &Entry, outcome: Outcome) {
-        let handed = self.entrusted_of(entry);
-        let place = self.places.get(&exchange(entry)).copied();
-        if let Some((attempt, ..)) = place.and_then(|place| self.attempts.get_mut(place))
-            && matches!(attempt.asked, Asked::Connection { .. })
-        {
+        // What a connection that is not opened carried is known when it ends: values that the program was handed.
+        if matches!(attempt.asked, Asked::Connection { .. }) {
             if outcome.passed() {
                 attempt.secrets.clone_from(&handed);
                 attempt.entrusted = handed;
@@ -151,6 +136,13 @@ impl Gathering {
                 // It was let go, and cut for what it carried.
                 attempt.outcome = outcome;
             }
+        }
+        let Some(address) = entry.dst_ip.filter(|_| !local) else {
+            return;
+        };
+        attempt.address = Some(address);
+        if outcome.is_of_address() {
+            attempt.outcome = outcome;
         }
     }
 

@@ -186,7 +186,7 @@ fn unreadable(error: &serde_saphyr::Error) -> Problem {
         format!("`{key}` is given twice: keep one of the two")
     } else if text.starts_with("multiple YAML documents") {
         "a second document starts here: keep one policy in a file".to_owned()
-    } else if text.contains(" alias ") || text.starts_with("alias ") {
+    } else if text.contains("unknown anchor") {
         "`*` begins an alias in YAML, and there is none of that name: put a pattern in quotes, as in '*.example.com'"
             .to_owned()
     } else {

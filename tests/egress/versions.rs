@@ -64,38 +64,30 @@ fn h2_client_h2_origin() {
     pairing("--http2", "version 2", true);
 }
 
-#[test]
-fn an_h1_client_that_offers_no_alpn_is_served() {
+/// A client with these options is served as any other.
+fn served(options: &[&str]) {
     let lab = Lab::new();
     let _origin = lab.nginx(&[HOST]);
+    let curl = ["curl", "-sS", "--fail"];
     let url = "https://api.example.com/hello";
     let run = lab
         .gig()
         .allow(HOST)
-        .run(["curl", "-sS", "--fail", "--no-alpn", url]);
+        .run(curl.iter().chain(options).chain(&[url]));
     let _run = run.success().says("hello from the origin").requested(HOST);
+}
+
+#[test]
+fn an_h1_client_that_offers_no_alpn_is_served() {
+    served(&["--no-alpn"]);
 }
 
 #[test]
 fn a_client_that_offers_http_1_0_alone_is_served() {
-    let lab = Lab::new();
-    let _origin = lab.nginx(&[HOST]);
-    let url = "https://api.example.com/hello";
-    let run = lab
-        .gig()
-        .allow(HOST)
-        .run(["curl", "-sS", "--fail", "-0", url]);
-    let _run = run.success().says("hello from the origin").requested(HOST);
+    served(&["-0"]);
 }
 
 #[test]
 fn tls_1_2_clients_are_served() {
-    let lab = Lab::new();
-    let _origin = lab.nginx(&[HOST]);
-    let url = "https://api.example.com/hello";
-    let run = lab
-        .gig()
-        .allow(HOST)
-        .run(["curl", "-sS", "--fail", "--tls-max", "1.2", url]);
-    let _run = run.success().says("hello from the origin").requested(HOST);
+    served(&["--tls-max", "1.2"]);
 }
