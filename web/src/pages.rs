@@ -16,6 +16,7 @@ pub(crate) mod policies;
 pub(crate) mod policy_edit;
 pub(crate) mod policy_version;
 mod reading;
+pub(crate) mod record;
 mod records;
 pub(crate) mod sandboxes;
 pub(crate) mod second_factor;
@@ -93,14 +94,9 @@ impl Frame {
         self.beside.done.map(Done::words)
     }
 
-    /// A time of the API as people read it on a page: `2026-11-21 09:30:00`, whose zone the heading says. What is no time
-    /// stays as it is.
+    /// A time of the API as people read it on a page.
     fn clock<'a>(&self, time: &'a str) -> Cow<'a, str> {
-        let told = time.split_once('T').filter(|_| time.ends_with('Z'));
-        match told.and_then(|(day, rest)| Some((day, rest.get(..8)?))) {
-            Some((day, clock)) => format!("{day} {clock}").into(),
-            None => time.into(),
-        }
+        clock(time)
     }
 
     fn may_audit(&self) -> bool {
@@ -169,6 +165,16 @@ impl Frame {
             _ => true,
         };
         all.into_iter().filter(mine).collect()
+    }
+}
+
+/// A time of the API as people read it on a page: `2026-11-21 09:30:00`, whose zone the heading says. What is no time
+/// stays as it is.
+fn clock(time: &str) -> Cow<'_, str> {
+    let told = time.split_once('T').filter(|_| time.ends_with('Z'));
+    match told.and_then(|(day, rest)| Some((day, rest.get(..8)?))) {
+        Some((day, clock)) => format!("{day} {clock}").into(),
+        None => time.into(),
     }
 }
 

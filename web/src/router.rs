@@ -215,12 +215,13 @@ fn console() -> Router<Arc<App>> {
         .route("/approvals", get(pages::approvals::list))
         .route("/approvals/rule", post(pages::approvals::set_rule))
         .route("/approvals/held/{id}", post(pages::approvals::answer))
+        .route("/approvals/held/{id}/allow", get(confirm::held::allow))
         .route(
             "/approvals/{id}",
             get(pages::approvals::show).post(pages::approvals::decide),
         )
         .route("/audit", get(pages::audit::search))
-        .route("/audit/{id}", get(pages::audit::show))
+        .route("/audit/{id}", get(pages::record::show))
         .route(
             "/audit/{id}/allow",
             get(pages::allow_levels::show).post(pages::allow_levels::save),

@@ -15,7 +15,6 @@ use std::{
 };
 
 use bytes::Bytes;
-use gig_audit::{Deed, Entry, Event, VerdictWord};
 use http::{HeaderName, HeaderValue};
 use parking_lot::Mutex;
 use tokio::{
@@ -29,6 +28,7 @@ use zeroize::Zeroizing;
 
 pub(crate) mod alarms;
 pub(crate) mod denied;
+mod failures;
 pub(crate) mod message;
 pub(crate) mod signature;
 mod tell_error;
@@ -42,6 +42,7 @@ use crate::{
 };
 use alarms::{AlarmView, Heard};
 use denied::Looked;
+use failures::{Failures, failed, told_of_more};
 use message::{Message, OF_RECORD};
 use signature::Key;
 pub use signature::KeyRefused;
@@ -73,6 +74,7 @@ pub(crate) struct Webhooks {
     lines: Mutex<HashMap<(String, &'static str), Arc<Semaphore>>>,
     /// Records of denials of this day that a person decided on: they are looked at once.
     decided: Mutex<HashSet<String>>,
+    failures: Failures,
 }
 
 /// What one webhook was told of in this minute.
@@ -117,6 +119,7 @@ impl Webhooks {
             told: Mutex::default(),
             lines: Mutex::default(),
             decided: Mutex::default(),
+            failures: Failures::default(),
         }
     }
 
@@ -213,6 +216,7 @@ pub(crate) async fn tell(app: Arc<App>, mut fresh: Receiver<HeldRow>, stopping: 
                 is_unheard |= is_left;
             }
             _ = look.tick(), if looking.is_empty() && listening.is_empty() => {
+                told_of_more(&app).await;
                 if minute.elapsed() >= MINUTE {
                     (minute, warned, alarmed) = (Instant::now(), 0, 0);
                 }
@@ -416,36 +420,6 @@ fn message_of(webhook: &Webhook, what: &str, first: &str) -> String {
 /// Of a message that stands for itself.
 pub(crate) fn message_id() -> String {
     format!("msg_{}", Uuid::now_v7().simple())
-}
-
-/// It was not told; people still see it in the console.
-async fn failed(app: &App, webhook: &Webhook, news: &News, why: &str) {
-    let name = &webhook.name;
-    tracing::error!(webhook = name, why, "a webhook was not told what waits");
-    let words = format!("{name} was not told what waits: the record says why");
-    app.watch.say(PART, false, words);
-    let mut entry = Entry::new(Event::Admin);
-    entry.verdict = Some(VerdictWord::Deny);
-    (entry.deed, entry.subject) = (Some(Deed::WebhookFail), Some(name.as_str().into()));
-    let what = match news {
-        News::Held(row) => {
-            entry.server = Some(row.facts.server.as_str().into());
-            entry.request = Some(row.id.as_str().into());
-            "waits"
-        }
-        News::Denied(one, _) => {
-            entry.server = one.server.as_deref().map(Into::into);
-            "was denied"
-        }
-        News::Alarm(one, _) => {
-            entry.server = one.server.as_deref().map(Into::into);
-            "is an alarm"
-        }
-    };
-    entry.findings = vec![format!("webhook {name} was not told what {what}: {why}").into()];
-    if let Err(problem) = app.record(entry).await {
-        tracing::error!(why = problem.detail, "that is not in the record either");
-    }
 }
 
 /// What health calls them.

@@ -306,8 +306,20 @@ fn under_the_two_person_rule_an_editor_alone_lets_nothing_pass() {
         form.send(&appliance)
     };
     assert_eq!(answer(&ben, "act=once").status, 403);
-    let rule = answer(&ben, "act=ever-path");
-    assert!(rule.head.contains("location: /approvals/"), "{rule:?}");
+    // What stands for ever is looked at first.
+    let sheet = format!("{place}/allow?width=path");
+    let looked = answer(&ben, "act=ever-path");
+    assert!(
+        looked.head.contains(&format!("location: {sheet}")),
+        "{looked:?}"
+    );
+    let page = Ask::new("GET", &sheet).cookie(&ben).send(&appliance).body;
+    assert!(page.contains("Propose to allow it for ever"), "{page}");
+    let (_, shown) = page.split_once("name=\"shown\" value=\"").unwrap();
+    let (shown, _) = shown.split_once('"').unwrap();
+    let rule = answer(&ben, &format!("act=ever-path&shown={shown}"));
+    let proposal = "location: /approvals/1";
+    assert!(rule.head.contains(proposal), "{rule:?}");
     assert!(origin.seen().is_empty());
     assert_eq!(answer(&cem, "act=once").status, 303);
     appliance.until_printed(&sandbox, "over");

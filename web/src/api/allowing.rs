@@ -53,6 +53,29 @@ pub(crate) struct Wanted {
     pub(crate) lasting: Lasting,
     /// Why; stands in the history.
     pub(crate) reason: String,
+    /// What somebody was shown that it would change: where that is another by now, nothing is saved.
+    pub(crate) shown: Option<String>,
+}
+
+/// A rule as it would be written now.
+pub(crate) struct Planned {
+    pub(crate) policy: String,
+    /// On which version it is built; 0: on none.
+    pub(crate) version: u64,
+    /// That version's document, or how a new one begins.
+    pub(crate) base: String,
+    /// The same with the rule.
+    pub(crate) document: String,
+    /// The server for which the policy is put in force with it.
+    pub(crate) server: Option<String>,
+}
+
+impl Planned {
+    /// By which it is known whether what was shown is what would be written.
+    pub(crate) fn mark(&self) -> String {
+        let server = self.server.as_deref().unwrap_or_default();
+        format!("{}:{}:{server}", self.policy, self.version)
+    }
 }
 
 /// Writes the rule that lets what a record was denied pass: into the policy that is in force for its server and
@@ -76,6 +99,7 @@ pub(crate) async fn allow(
         width: wanted.width,
         lasting: wanted.lasting,
         reason: wanted.reason,
+        shown: None,
     };
     let saved = allow_record(&app, &caller, (id, &sight), wanted).await?;
     Ok(saved.answer())
@@ -110,28 +134,56 @@ pub(crate) async fn by_rule(
     row: Row,
     (wanted, what): (Wanted, String),
 ) -> Result<Saved, Problem> {
-    caller.require(Permission::EditPolicies)?;
     brief(&wanted.reason)?;
-    let conflict = |kind, words: String| Problem::new(StatusCode::CONFLICT, kind, words);
+    let planned = planned(app, caller, &row, (wanted.width, wanted.lasting)).await?;
+    if wanted.shown.is_some_and(|shown| shown != planned.mark()) {
+        return Err(Problem::new(
+            StatusCode::PRECONDITION_FAILED,
+            "changed_meanwhile",
+            "what this would change is another by now, and nothing is saved: look again",
+        ));
+    }
+    let reason = match wanted.reason.trim() {
+        "" => format!("allow {what}"),
+        reason => reason.to_owned(),
+    };
+    let written = Written {
+        document: planned.document,
+        reason,
+        server: planned.server,
+    };
+    // So that whoever reads what became of the request finds who allowed it.
+    let caller = caller.clone().answering(row.request.as_deref());
+    let on = Some(planned.version);
+    save_written(app, &caller, planned.policy, on, written).await
+}
+
+/// The rule that lets this pass, and where it goes.
+pub(crate) async fn planned(
+    app: &App,
+    caller: &Caller,
+    row: &Row,
+    (width, lasting): (Width, Lasting),
+) -> Result<Planned, Problem> {
+    caller.require(Permission::EditPolicies)?;
     // What has no path, as a name that is looked up or a connection, is of a whole host however it is asked for.
-    if !caller.opens_hosts() && (wanted.width == Width::Host || !has_path(&row)) {
+    if !caller.opens_hosts() && (width == Width::Host || !has_path(row)) {
         return Err(Problem::forbidden(
             "this would open all of a host: that takes a webhook that is set up for it, a user here who writes \
              policies, and `\"width\": \"host\"`",
         ));
     }
-    if wanted.width == Width::Path && address(&row).is_some() {
+    if width == Width::Path && address(row).is_some() {
         let words = "its address would be open for whatever is allowed of this host: say `\"width\": \"host\"`";
         return Err(conflict("path", words.to_owned()));
     }
-    if wanted.width == Width::Path && row.path.is_some() && !has_path(&row) {
+    if width == Width::Path && row.path.is_some() && !has_path(row) {
         // What is offered as narrow must not open the whole host.
         let words = "no rule can name this path as it is: allow all of the host, or a request that waits once";
         return Err(conflict("path", words.to_owned()));
     }
     let now = moment(app.now());
     let denied = row.clone();
-    let request = row.request.clone();
     let found = app.ask(move |store| {
         let mut remedies = Remedies::read(store, now)?;
         let Some(remedy) = remedies.of(&denied)? else {
@@ -147,8 +199,8 @@ pub(crate) async fn by_rule(
         // A new one allows this and nothing else.
         None => (0, format!("{}egress: []\n", begin(&policy))),
     };
-    let until = wanted.lasting.until(now);
-    let proposed = propose(&policy, &base, &row, (wanted.width, until));
+    let until = lasting.until(now);
+    let proposed = propose(&policy, &base, row, (width, until));
     let proposed = proposed.ok_or_else(|| no_rule(NoRule::Unopenable))?;
     let Some(document) = proposed.document else {
         let words = format!(
@@ -158,16 +210,15 @@ pub(crate) async fn by_rule(
         );
         return Err(conflict("by_hand", words));
     };
-    let reason = match wanted.reason.trim() {
-        "" => format!("allow {what}"),
-        reason => reason.to_owned(),
-    };
-    let written = Written {
+    Ok(Planned {
+        policy,
+        version,
+        base,
         document,
-        reason,
         server: assign,
-    };
-    // So that whoever reads what became of the request finds who allowed it.
-    let caller = caller.clone().answering(request.as_deref());
-    save_written(app, &caller, policy, Some(version), written).await
+    })
+}
+
+fn conflict(kind: &'static str, words: String) -> Problem {
+    Problem::new(StatusCode::CONFLICT, kind, words)
 }

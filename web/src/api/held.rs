@@ -155,6 +155,9 @@ pub(crate) struct Allowed {
     /// Stands in the history of the policy, where a rule is written.
     #[serde(default)]
     pub(crate) reason: String,
+    /// What the console showed that it would change.
+    #[serde(skip)]
+    pub(crate) shown: Option<String>,
 }
 
 /// What came of it.
@@ -347,20 +350,31 @@ pub(crate) async fn allow_held(
         For::Hour => Lasting::Hour,
         For::Ever => Lasting::Ever,
     };
-    caller.require(Permission::EditPolicies)?;
-    let facts = one(app, caller, (&id, sight)).await?.facts;
     let wanted = Wanted {
         lasting,
         width: allowed.width.unwrap_or_default().into(),
         reason: allowed.reason,
+        shown: allowed.shown,
     };
     let what = format!("what request {id} waits for");
-    let waits = Row {
-        request: Some(id),
-        ..row(&facts)
-    };
+    let (waits, _) = waiting_as_denied(app, caller, (&id, sight)).await?;
     let saved = by_rule(app, caller, waits, (wanted, what)).await?;
     Ok(Answered::Rule(Box::new(saved)))
+}
+
+/// One that waits, for whoever may write the rule that lets it go: as a record of its denial would be, and as it is shown.
+pub(crate) async fn waiting_as_denied(
+    app: &App,
+    caller: &Caller,
+    (id, sight): (&str, &Sight),
+) -> Result<(Row, HeldView), Problem> {
+    caller.require(Permission::EditPolicies)?;
+    let found = one(app, caller, (id, sight)).await?;
+    let waits = Row {
+        request: Some(id.to_owned()),
+        ..row(&found.facts)
+    };
+    Ok((waits, found.into()))
 }
 
 /// Says yes or no to one.

@@ -15,9 +15,9 @@ use gig_audit::row::Row;
 use serde::Deserialize;
 
 use super::{
-    Answer, Form, Frame, InAddress, Path, in_query,
+    Answer, Done, Form, Frame, InAddress, Path, in_query,
     policies::{DiffLine, compared},
-    shown, shown_as, to,
+    shown, shown_as, to, told,
 };
 use crate::{
     allow::{Lasting, Width, propose},
@@ -177,8 +177,8 @@ pub(crate) async fn save(
         done.push(sheet.policy.clone());
     }
     Ok(match proposed {
-        true => to("/approvals"),
-        false => to(&format!("/audit/{}", in_query(&page.id))),
+        true => told(Done::Proposed, "/approvals"),
+        false => told(Done::NewVersion, &format!("/audit/{}", in_query(&page.id))),
     })
 }
 

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use askama::Template;
 use axum::{extract::State, http::StatusCode, response::Response};
+use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::{
-    Answer, Done, Form, Frame, InAddress, Path,
+    Answer, Done, Form, Frame, InAddress, Path, in_query,
     policies::{DiffLine, compared, in_force_for},
-    shown, shown_as, told,
+    shown, shown_as, to, told,
 };
 use crate::{
     api::{
@@ -38,6 +39,7 @@ struct ApprovalsPage {
     on: bool,
     problem: String,
     held: Vec<HeldView>,
+    now: Timestamp,
     sight: Sight,
     pending: Vec<ProposalRow>,
     decided: Vec<ProposalRow>,
@@ -49,6 +51,16 @@ impl ApprovalsPage {
     /// Whether the page of its sandbox is there for who looks.
     fn sees(&self, one: &HeldView) -> bool {
         self.sight.takes_in(&one.profile)
+    }
+
+    /// How long it waits still.
+    fn left(&self, one: &HeldView) -> String {
+        let until: Option<Timestamp> = one.until.parse().ok();
+        let left = until.map_or(0, |until| until.duration_since(self.now).as_secs().max(0));
+        match left {
+            ..60 => format!("in {left} s"),
+            _ => format!("in {} min {} s", left / 60, left % 60),
+        }
     }
 }
 
@@ -88,6 +100,9 @@ pub(crate) struct Decided {
     act: String,
     #[serde(default)]
     why: String,
+    /// What was shown that it would change.
+    #[serde(default)]
+    shown: String,
 }
 
 #[derive(Deserialize)]
@@ -169,6 +184,7 @@ pub(crate) async fn answer(
         lasting,
         width,
         reason: decided.why.trim().to_owned(),
+        shown: Some(decided.shown.clone()).filter(|shown| !shown.is_empty()),
     };
     let wanted = match decided.act.as_str() {
         "deny" => None,
@@ -179,6 +195,21 @@ pub(crate) async fn answer(
         "ever-host" => Some(allowed(For::Ever, Some(Breadth::Host))),
         _ => return Err(Problem::invalid("once, deny, or hour or ever at path or host").into()),
     };
+    if let Some(Allowed {
+        lasting: For::Ever,
+        width,
+        shown: None,
+        ..
+    }) = &wanted
+    {
+        // What stands for ever is looked at before.
+        let width = match width {
+            Some(Breadth::Host) => "host",
+            Some(Breadth::Path) | None => "path",
+        };
+        let page = format!("/approvals/held/{}/allow?width={width}", in_query(&id));
+        return Ok(to(&page));
+    }
     let sight = Sight::deciding(&caller);
     let answered = match wanted {
         Some(wanted) => allow_held(&app, &caller, (id, &sight), wanted).await,
@@ -270,6 +301,7 @@ async fn overview(
         frame: Frame::new(caller, "/approvals"),
         on,
         held,
+        now: app.now(),
         sight: Sight::plain(caller),
         problem: problem.map(|problem| problem.detail).unwrap_or_default(),
         older: decided.last().map(|last| last.id).filter(|_| full),

@@ -25,6 +25,7 @@ use crate::{
     role::Permission,
 };
 
+pub(crate) mod held;
 pub(crate) mod policies;
 
 #[derive(Template)]
@@ -44,6 +45,10 @@ struct ConfirmPage {
     fields: Vec<(&'static str, String)>,
     /// For who thinks better of it.
     back: String,
+    /// What stands in the history where nobody says why; empty: nothing is asked.
+    why: String,
+    /// Whether it takes nothing away.
+    opens: bool,
 }
 
 impl ConfirmPage {
@@ -57,6 +62,8 @@ impl ConfirmPage {
             action: String::new(),
             fields: Vec::new(),
             back: section.to_owned(),
+            why: String::new(),
+            opens: false,
         }
     }
 

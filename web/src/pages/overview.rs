@@ -7,9 +7,9 @@ use axum::extract::State;
 
 use super::{
     Answer, Frame,
-    audit::offers,
     chart::Chart,
     in_query,
+    record::offers,
     records::{LONGEST_HOST, RecordRow, cut_host, rows},
     shown,
 };

@@ -180,6 +180,15 @@ fn why(row: &Row) -> String {
     }
 }
 
+/// Where a rule stands in a version.
+pub(super) fn at_rule(policy: &str, version: u64, rule: &str) -> String {
+    format!(
+        "/policies/{}/versions/{version}?rule={}#rule",
+        in_query(policy),
+        in_query(rule)
+    )
+}
+
 /// The rule that decided or came nearest, in the version that decided; of what a person let pass, their word. Empty where
 /// there is none.
 pub(super) fn rule_link(row: &Row) -> String {
@@ -188,11 +197,7 @@ pub(super) fn rule_link(row: &Row) -> String {
     }
     let decided = row.policy.as_deref().zip(row.policy_version);
     match (decided.filter(|(_, version)| *version > 0), &row.rule) {
-        (Some((policy, version)), Some(rule)) => format!(
-            "/policies/{}/versions/{version}?rule={}#rule",
-            in_query(policy),
-            in_query(rule)
-        ),
+        (Some((policy, version)), Some(rule)) => at_rule(policy, version, rule),
         _ => String::new(),
     }
 }

@@ -29,6 +29,8 @@ use crate::{
 struct SecretsPage {
     frame: Frame,
     problem: String,
+    /// What was typed into the form, where it was refused.
+    kept: Kept,
     secrets: Vec<SecretView>,
 }
 
@@ -37,12 +39,33 @@ struct SecretsPage {
 struct SecretPage {
     frame: Frame,
     problem: String,
+    /// What was typed into the form, where it was refused.
+    kept: Kept,
     one: SecretView,
     /// Whom gig asks for it in clear text, in sentences.
     open: Vec<String>,
     /// Requests that carried it, and alarms about it.
     denials: Vec<RecordRow>,
     query: String,
+}
+
+/// What was typed into a form that was refused, without any value: it is there again.
+#[derive(Debug, Default)]
+struct Kept {
+    name: String,
+    kind: String,
+    definition: String,
+    days: String,
+    grace: String,
+    /// Whether there was a value of several lines.
+    lines: bool,
+}
+
+impl Kept {
+    /// Whether it was that kind.
+    fn is(&self, kind: &str) -> bool {
+        self.kind == kind
+    }
 }
 
 #[derive(Deserialize)]
@@ -76,7 +99,7 @@ pub(crate) struct Changed {
 
 /// `GET /secrets`.
 pub(crate) async fn list(State(app): State<Arc<App>>, caller: Caller) -> Answer {
-    all(&app, &caller, None).await
+    all(&app, &caller, None, Kept::default()).await
 }
 
 /// `POST /secrets`.
@@ -86,6 +109,14 @@ pub(crate) async fn add(
     Form(added): Form<Added>,
 ) -> Answer {
     let name = added.name.trim().to_owned();
+    let kept = Kept {
+        name: name.clone(),
+        kind: added.kind.clone(),
+        definition: added.definition.clone(),
+        days: added.days.clone(),
+        grace: String::new(),
+        lines: !added.lines.is_empty(),
+    };
     let made = match adding(added) {
         Ok(doing) => change(&app, &caller, name.clone(), doing).await,
         Err(problem) => Err(problem),
@@ -96,7 +127,7 @@ pub(crate) async fn add(
             &format!("/secrets/{}", in_query(&name)),
         )),
         Err(problem) if problem.status().is_client_error() => {
-            all(&app, &caller, Some(problem)).await
+            all(&app, &caller, Some(problem), kept).await
         }
         Err(problem) => Err(problem.into()),
     }
@@ -108,7 +139,7 @@ pub(crate) async fn show(
     caller: Caller,
     Path(name): Path<String>,
 ) -> Answer {
-    page(&app, &caller, &name, None).await
+    page(&app, &caller, &name, None, Kept::default()).await
 }
 
 /// `POST /secrets/{name}`: another value, or an end.
@@ -118,6 +149,11 @@ pub(crate) async fn submit(
     Path(name): Path<String>,
     Form(changed): Form<Changed>,
 ) -> Answer {
+    let kept = Kept {
+        days: changed.days.clone(),
+        grace: changed.grace.clone(),
+        ..Kept::default()
+    };
     let made = match doing(changed) {
         Ok(doing) => change(&app, &caller, name.clone(), doing).await,
         Err(problem) => Err(problem),
@@ -128,7 +164,7 @@ pub(crate) async fn submit(
             &format!("/secrets/{}", in_query(&name)),
         )),
         Err(problem) if problem.status().is_client_error() => {
-            page(&app, &caller, &name, Some(problem)).await
+            page(&app, &caller, &name, Some(problem), kept).await
         }
         Err(problem) => Err(problem.into()),
     }
@@ -188,11 +224,12 @@ fn number(what: &str, text: &str) -> Result<Option<u16>, Problem> {
     }
 }
 
-async fn all(app: &App, caller: &Caller, problem: Option<Problem>) -> Answer {
+async fn all(app: &App, caller: &Caller, problem: Option<Problem>, kept: Kept) -> Answer {
     let status = AnswerStatus::beside(problem.as_ref());
     let page = SecretsPage {
         frame: Frame::new(caller, "/secrets"),
         problem: problem.map(|problem| problem.detail).unwrap_or_default(),
+        kept,
         secrets: views(app, caller).await?,
     };
     Ok(shown_as(status, &page))
@@ -203,6 +240,7 @@ async fn page(
     caller: &Caller,
     name: &str,
     problem: Option<Problem>,
+    kept: Kept,
 ) -> Result<Response, PageProblem> {
     let one = view(app, caller, name).await?;
     let denials = match caller.may(Permission::ReadAudit) {
@@ -221,6 +259,7 @@ async fn page(
         open: in_clear_text(&one.services),
         frame: Frame::new(caller, "/secrets"),
         problem: problem.map(|problem| problem.detail).unwrap_or_default(),
+        kept,
         query: format!("secret={}", in_query(name)),
         one,
         denials,

@@ -30,6 +30,7 @@ mod lookalike;
 mod overview;
 mod paced;
 mod paged;
+mod record;
 mod searched;
 mod started;
 mod told;

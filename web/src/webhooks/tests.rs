@@ -324,3 +324,39 @@ async fn denials_in_line_keep_no_request_waiting_and_what_waits_no_more_is_not_s
     assert!(!told);
     assert_eq!(asked.load(Ordering::Relaxed), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_webhook_that_is_away_fills_no_record_and_its_failures_are_counted() {
+    let lab = Lab::new();
+    let webhook = saved(&lab, "gone", "https://gone.example/");
+    let news = |number| News::Denied(denied(number), format!("what {number}"));
+    for number in 0..12 {
+        failed(&lab.app, &webhook, &news(number), "no answer").await;
+    }
+    failed(&lab.app, &webhook, &news(12), "another cause").await;
+    let first = "webhook gone was not told what was denied: ";
+    let two = ["no answer", "another cause"].map(|why| format!("{first}{why}"));
+    assert_eq!(failures(&lab), two);
+    told_of_more(&lab.app).await;
+    assert_eq!(failures(&lab).len(), 2, "its minute is not over");
+    sleep(MINUTE).await;
+    told_of_more(&lab.app).await;
+    told_of_more(&lab.app).await;
+    let more = "webhook gone was not told of 11 more in a minute: no answer";
+    assert_eq!(
+        failures(&lab),
+        [two.as_slice(), &[more.to_owned()]].concat()
+    );
+    failed(&lab.app, &webhook, &news(13), "no answer").await;
+    assert_eq!(failures(&lab).len(), 4, "another minute");
+    // A request that waits has its own.
+    for id in ["a", "b"] {
+        failed(&lab.app, &webhook, &News::Held(row(&lab, id)), "no answer").await;
+    }
+    assert_eq!(failures(&lab).len(), 6);
+    let records = lab.log.records();
+    assert!(
+        records.iter().all(|one| one.entry.verdict.is_none()),
+        "nobody was denied anything by it"
+    );
+}

@@ -348,6 +348,7 @@ async fn decide(app: &Arc<App>, caller: &Caller, heard: &Heard) -> Result<&'stat
                 lasting: lasting.map_or(For::Once, For::from),
                 width: lasting.map(|_| heard.width),
                 reason: String::new(),
+                shown: None,
             };
             drop(allow_held(app, caller, (id.clone(), &sight), allowed).await?);
         }
@@ -360,6 +361,7 @@ async fn decide(app: &Arc<App>, caller: &Caller, heard: &Heard) -> Result<&'stat
                 width: Width::from(heard.width),
                 lasting,
                 reason: String::new(),
+                shown: None,
             };
             drop(allow_record(app, caller, (record.clone(), &sight), wanted).await?);
         }

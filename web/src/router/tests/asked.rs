@@ -388,7 +388,8 @@ async fn enter_in_no_field_saves_a_policy_or_approves() {
     let appliance = Furnished::ruled().await;
     let cookies = signed_in(&appliance);
     let edit = format!("/policies/p/edit?record={}", appliance.record);
-    for path in ["/policies/p/edit", &edit, "/approvals/1"] {
+    let waits = "/approvals/held/h1/allow?width=host";
+    for path in ["/policies/p/edit", &edit, "/approvals/1", waits] {
         let page = appliance.page(&format!("GET {path}"), &cookies[4]).await;
         assert_eq!(page.status, 200, "{path}: {}", page.body);
         let forms: Vec<&str> = page.body.split("<form").skip(1).collect();

@@ -108,6 +108,37 @@ async fn a_form_that_is_refused_is_there_as_it_was_typed_with_why() {
     }
 }
 
+#[tokio::test]
+async fn a_secret_that_is_refused_stands_in_its_form_again_without_its_value() {
+    let appliance = Furnished::new().await;
+    let cookies = signed_in(&appliance);
+    let body = "name=API_KEY&kind=defined&value=hush-hush-value&days=soon&definition=kind%3A+static%0D%0A%23+mine";
+    let answer = post(&appliance, &cookies[4], "/secrets", body).await;
+    assert_eq!(answer.status, 400, "{answer:?}");
+    let (_, form) = answer.body.split_once("id=\"keep\"").unwrap();
+    for part in [
+        "role=\"alert\"",
+        "days are a number",
+        "value=\"API_KEY\"",
+        "value=\"defined\" selected",
+        "value=\"soon\"",
+        "<details open>",
+        "# mine</textarea>",
+    ] {
+        assert!(form.contains(part), "{part}: {form}");
+    }
+    assert!(!answer.body.contains("hush-hush"), "{}", answer.body);
+    // Another value for one that is there.
+    let body = "act=rotate&value=hush-hush-value&days=14&grace=many";
+    let path = "/secrets/MAIL_TOKEN";
+    let answer = post(&appliance, &cookies[4], path, body).await;
+    assert_eq!(answer.status, 400, "{answer:?}");
+    for part in ["hours are a number", "value=\"14\"", "value=\"many\""] {
+        assert!(answer.body.contains(part), "{part}: {}", answer.body);
+    }
+    assert!(!answer.body.contains("hush-hush"), "{}", answer.body);
+}
+
 /// A name that is taken is no change of what has it.
 #[tokio::test]
 async fn a_webhook_or_team_takes_the_place_of_another_only_where_that_is_said() {

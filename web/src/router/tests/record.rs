@@ -1,0 +1,150 @@
+//! What the page of one record says of today: who could let it pass, what lets it pass already, whether it waits.
+
+use gig_audit::{Entry, Event, HELD};
+
+use super::{
+    console::signed_in,
+    furnished::{Furnished, denial},
+};
+use crate::{app::tests::Lab, role::Role, store::Change};
+
+/// The page of the newest record, or of `id`, as this browser sees it.
+async fn page(appliance: &Furnished, id: &str, cookie: &str) -> String {
+    let page = appliance.page(&format!("GET /audit/{id}"), cookie).await;
+    assert_eq!(page.status, 200, "{page:?}");
+    page.body
+}
+
+async fn newest(lab: &Lab) -> String {
+    let page = lab.app.search(gig_audit::search::Query {
+        filter: gig_audit::search::Filter::default(),
+        before: None,
+        limit: 1,
+    });
+    crate::api::audit::id(&page.await.unwrap().records[0])
+}
+
+fn of_role(cookies: &[String; 5], wanted: Role) -> &str {
+    let place = Role::ALL.iter().position(|role| *role == wanted);
+    &cookies[place.unwrap()]
+}
+
+#[tokio::test]
+async fn a_denied_record_says_who_could_let_it_pass_and_by_what_it_would_pass_now() {
+    let appliance = Furnished::new().await;
+    let cookies = signed_in(&appliance);
+    let (auditor, editor) = (
+        of_role(&cookies, Role::Auditor),
+        of_role(&cookies, Role::Editor),
+    );
+    let id = appliance.record.clone();
+    let lacks = "a rule in policy p would let it pass";
+    let passes = "It would pass now";
+    let seen = page(&appliance, &id, auditor).await;
+    assert!(seen.contains(lacks) && !seen.contains(passes), "{seen}");
+    let seen = page(&appliance, &id, editor).await;
+    assert!(
+        !seen.contains(lacks) && !seen.contains(passes) && seen.contains("Allow this path"),
+        "{seen}"
+    );
+    appliance.lab.make(&Change::SavePolicy {
+        name: "p".parse().unwrap(),
+        expected: None,
+        document: "version: 1\negress:\n  - host: a.example\n  - host: new.example\n".to_owned(),
+        reason: String::new(),
+        secrets: crate::store::Vouched::Freely,
+    });
+    for cookie in [auditor, editor] {
+        let seen = page(&appliance, &id, cookie).await;
+        assert!(!seen.contains(lacks), "{seen}");
+        let rule = "<a href=\"/policies/p/versions/3?rule=egress%5B1%5D#rule\">egress[1] of policy p, version 3</a>";
+        assert!(seen.contains(&format!("{passes}, by {rule}")), "{seen}");
+    }
+}
+
+#[tokio::test]
+async fn of_a_secret_on_its_way_out_it_is_said_that_no_button_lets_it() {
+    let appliance = Furnished::new().await;
+    let cookies = signed_in(&appliance);
+    let mut theft = denial(&appliance.sandbox, ("ana", "new.example", "/x"));
+    theft.reason = Some(gig_policy::DenyReason::SecretMisuse);
+    appliance.record([theft]).await;
+    let id = newest(&appliance.lab).await;
+    let seen = page(&appliance, &id, &cookies[4]).await;
+    assert!(
+        seen.contains("a secret was on its way to where it may not go")
+            && !seen.contains("Allow this"),
+        "{seen}"
+    );
+}
+
+#[tokio::test]
+async fn a_request_that_waits_leads_from_its_record_to_where_it_is_answered() {
+    let appliance = Furnished::new().await;
+    let cookies = signed_in(&appliance);
+    let mut held = Entry::new(Event::Finding);
+    held.server = Some("docs".into());
+    held.profile = Some("ana".into());
+    held.request = Some("h1".into());
+    held.reason = Some(gig_policy::DenyReason::HostNotAllowed);
+    held.findings = vec![HELD.into()];
+    appliance.record([held]).await;
+    let id = newest(&appliance.lab).await;
+    let waits = "It waits for somebody's answer: <a href=\"/approvals\">";
+    let seen = page(&appliance, &id, &cookies[4]).await;
+    assert!(seen.contains(waits), "{seen}");
+    appliance
+        .lab
+        .app
+        .store
+        .end_held(&["h1".to_owned()])
+        .unwrap();
+    let seen = page(&appliance, &id, &cookies[4]).await;
+    assert!(!seen.contains(waits), "{seen}");
+}
+
+#[tokio::test]
+async fn what_stands_for_ever_is_shown_before_a_waiting_request_is_allowed_by_it() {
+    let appliance = Furnished::new().await;
+    let cookies = signed_in(&appliance);
+    let admin = of_role(&cookies, Role::Admin);
+    let post = async |body: &str| {
+        let form = ("content-type", "application/x-www-form-urlencoded");
+        let fields = [("cookie", admin), ("origin", "http://127.0.0.1"), form];
+        appliance
+            .send("POST /approvals/held/h1", &fields, body)
+            .await
+    };
+    let version = || {
+        let kept = appliance.lab.app.store.policy("p", None).unwrap();
+        kept.unwrap().head
+    };
+    // One press shows it; nothing is written.
+    let pressed = post("act=ever-host").await;
+    let sheet = "/approvals/held/h1/allow?width=host";
+    assert_eq!(pressed.headers["location"], sheet, "{pressed:?}");
+    assert_eq!(version().version, 2);
+    let page = appliance.page(&format!("GET {sheet}"), admin).await;
+    for words in [
+        "Allow it for ever?",
+        "+   - {host: new.example, ports: [443]}",
+        "name=\"shown\" value=\"p:2:\"",
+        "against version 2",
+    ] {
+        assert!(page.body.contains(words), "{words}: {}", page.body);
+    }
+    // Another version by now: nothing is saved.
+    let stale = post("act=ever-host&shown=p%3A1%3A").await;
+    assert_eq!(stale.status, 412, "{stale:?}");
+    assert!(stale.body.contains("nothing is saved"), "{}", stale.body);
+    assert_eq!(version().version, 2);
+    let saved = post("act=ever-host&shown=p%3A2%3A&why=a+ticket").await;
+    assert_eq!(saved.status, 303, "{saved:?}");
+    let head = version();
+    assert_eq!((head.version, head.reason.as_str()), (3, "a ticket"));
+    // A viewer is shown no such form.
+    let other = appliance
+        .page(&format!("GET {sheet}"), of_role(&cookies, Role::Viewer))
+        .await;
+    assert_eq!(other.status, 403, "{other:?}");
+}
