@@ -11,6 +11,7 @@ use thiserror::Error;
 
 pub mod filter;
 pub(crate) mod index;
+pub mod moment;
 pub(crate) mod posting;
 pub(crate) mod term;
 pub(crate) mod walk;

@@ -109,6 +109,7 @@ impl Problem {
         self.title == "exists"
     }
 
+    #[cfg(test)]
     pub(crate) fn title(&self) -> &str {
         &self.title
     }

@@ -15,6 +15,7 @@ pub(crate) mod people;
 pub(crate) mod policies;
 pub(crate) mod policy_edit;
 pub(crate) mod policy_version;
+mod problem;
 mod reading;
 pub(crate) mod record;
 mod records;
@@ -42,12 +43,14 @@ use axum::{
 use self::done::told;
 pub(crate) use self::{
     done::Done,
+    problem::{PageProblem, framed, problem},
     reading::{Form, InAddress, Path},
 };
 use crate::{
     api_error::{AnswerStatus, Problem},
     app::App,
     auth::{Caller, cookie},
+    guard::Scripted,
     places::on_behalf,
     role::{Permission, Role},
     visible::visible,
@@ -81,6 +84,11 @@ impl Frame {
             session: caller.session.is_some(),
             beside: caller.beside,
         }
+    }
+
+    /// Around what was not found or done: in none of them.
+    fn around(caller: &Caller) -> Self {
+        Self::new(caller, "")
     }
 
     /// How many wait in that section, where any do.
@@ -178,39 +186,8 @@ fn clock(time: &str) -> Cow<'_, str> {
     }
 }
 
-/// A problem that is shown as a page.
-pub(crate) struct PageProblem(Problem);
-
-impl<T: Into<Problem>> From<T> for PageProblem {
-    fn from(problem: T) -> Self {
-        Self(problem.into())
-    }
-}
-
-impl IntoResponse for PageProblem {
-    fn into_response(self) -> Response {
-        problem(&self.0)
-    }
-}
-
 /// What a handler of a page answers.
 type Answer = Result<Response, PageProblem>;
-
-#[derive(Template)]
-#[template(path = "problem.html")]
-struct ProblemPage<'a> {
-    title: &'a str,
-    detail: &'a str,
-}
-
-/// A problem as a page.
-pub(crate) fn problem(problem: &Problem) -> Response {
-    let page = ProblemPage {
-        title: problem.title(),
-        detail: &problem.detail,
-    };
-    problem.answer_status().of(shown(&page))
-}
 
 /// A page as it is sent.
 fn shown(page: &impl Template) -> Response {
@@ -223,6 +200,12 @@ fn shown(page: &impl Template) -> Response {
 /// The same as an answer that may refuse something: with its status, and when to try again.
 fn shown_as(status: AnswerStatus, page: &impl Template) -> Response {
     status.of(shown(page))
+}
+
+/// The same of a page with a script of ours.
+fn scripted(mut page: Response) -> Response {
+    page.extensions_mut().insert(Scripted);
+    page
 }
 
 /// What a page tells beside what was asked for. What cannot be counted now is not: a page is shown all the same.
@@ -263,6 +246,11 @@ fn script(text: &'static str) -> Response {
         (header::CACHE_CONTROL, "public, max-age=300"),
     ];
     (headers, text).into_response()
+}
+
+/// `GET /copy.js`.
+pub(crate) async fn copying_script() -> Response {
+    script(include_str!("../assets/copy.js"))
 }
 
 /// `GET /icon.svg`.

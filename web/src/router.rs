@@ -38,6 +38,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/metrics", get(metrics::show))
         .fallback(missing)
         .layer(once)
+        .layer(middleware::from_fn(pages::framed))
         .layer(known)
         .merge(public())
         .layer(DefaultBodyLimit::max(LONGEST_BODY))
@@ -55,6 +56,7 @@ fn public() -> Router<Arc<App>> {
         .route("/icon.svg", get(pages::icon))
         .route("/live.js", get(pages::live::script))
         .route("/edit.js", get(pages::editor_script))
+        .route("/copy.js", get(pages::copying_script))
         .route(
             "/sign-in",
             get(pages::sign_in::form).post(pages::sign_in::submit),

@@ -105,7 +105,7 @@ class Journey {
     await page.getByLabel('Name', { exact: true }).fill(name);
     await this.click(page, 'button', 'Write it');
     await page.getByLabel('Document').fill(document);
-    await this.click(page, 'button', 'Save and put in force');
+    await this.click(page, 'button', 'Save');
     await heading(page, name);
   }
 

@@ -27,7 +27,7 @@ module.exports = async function furnish(journey) {
   await journey.to(ana, '/policies/web/edit');
   await ana.getByLabel('Document').fill(`${document}  - host: more.example.test\n`);
   await ana.getByLabel('Why').fill(`the team asked for it; ${HOSTILE}`);
-  await journey.click(ana, 'button', 'Save and put in force');
+  await journey.click(ana, 'button', 'Save');
   // For a team, and no longer: what is in force stays the server's.
   await journey.to(ana, '/policies/web');
   await ana.getByLabel('Put it in force for').selectOption('team data');

@@ -54,7 +54,7 @@ play(async journey => {
   await tabTo(page, 'textarea', 'Document');
   await page.keyboard.press('Control+A');
   await page.keyboard.type('version: 1\negress:\n  - host: other.test\n');
-  await tabTo(page, 'button', 'Save and put in force');
+  await tabTo(page, 'button', 'Save');
   await journey.shot(page, 'document');
   await journey.go(page, () => page.keyboard.press('Space'));
   await heading(page, 'web');

@@ -23,7 +23,7 @@ play(async journey => {
   await journey.policy(page, 'web', document('n0.test', 'wanted.test'));
   await journey.to(page, '/policies/web/edit');
   await page.getByLabel('Document').fill(document('other.test', 'wanted.test'));
-  await journey.click(page, 'button', 'Save and put in force');
+  await journey.click(page, 'button', 'Save');
   await journey.server(page, 'asker', "curl -s -m 60 -w 'answer=%{http_code}\\n' http://wanted.test/wanted", 'web');
   await journey.run(page, 'asker');
   await journey.until(page, async () => (await page.innerText('main')).includes('answer=200'));

@@ -54,7 +54,7 @@ play(async journey => {
   await heading(page, 'Servers');
   await journey.to(page, '/policies/web/edit');
   await area.fill('version: 1\negress:\n  - host: a.example\n');
-  await journey.click(page, 'button', 'Save and put in force');
+  await journey.click(page, 'button', 'Save');
   await journey.to(page, '/policies/web/edit');
   await journey.go(page, slip);
   check(asked.length === 2, 'asked about what is saved');

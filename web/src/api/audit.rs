@@ -10,9 +10,13 @@ use axum::{
 };
 use gig_audit::{
     Event,
-    search::{Filter, Found, Marks, Page, Position, Query},
+    search::{
+        Filter, Found, Marks, Page, Position, Query,
+        moment::{self, ParseMomentError},
+    },
 };
 use gig_policy::DenyReason;
+use jiff::Timestamp;
 use serde::Deserialize;
 use utoipa::{
     IntoParams,
@@ -31,10 +35,10 @@ const OF_TRAFFIC: [Event; 3] = [Event::Dns, Event::Connect, Event::Request];
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AuditAsked {
-    /// Not before: RFC 3339, UTC.
+    /// Not before: a time of RFC 3339, a day, or a span before now (`30m`, `12h`, `7d`); UTC.
     #[serde(default)]
     pub(crate) since: String,
-    /// Before: RFC 3339, UTC.
+    /// Before: the same; of a day its end.
     #[serde(default)]
     pub(crate) until: String,
     /// `connect`, `request`, `policy.change` …; `traffic` is what programs asked for: names, connections and requests.
@@ -107,8 +111,8 @@ pub(crate) struct AuditAsked {
 }
 
 impl AuditAsked {
-    /// As the record is searched.
-    pub(crate) fn query(&self) -> Result<Query, Problem> {
+    /// As the record is searched; spans are before `now`.
+    pub(crate) fn query(&self, now: Timestamp) -> Result<Query, Problem> {
         let one = |text: &String| match text.trim() {
             "" => Vec::new(),
             text => vec![text.to_owned()],
@@ -119,7 +123,14 @@ impl AuditAsked {
                 |error: gig_audit::search::ParseMarksError| Problem::invalid(error.to_string()),
             )?),
         };
-        let (since, until) = (moment(&self.since)?, moment(&self.until)?);
+        let given = |text: &String| Some(text.clone()).filter(|text| !text.trim().is_empty());
+        let told = |error: ParseMomentError| Problem::invalid(error.to_string());
+        let since = given(&self.since).map(|text| moment::since(&text, now));
+        let until = given(&self.until).map(|text| moment::until(&text, now));
+        let (since, until) = (
+            since.transpose().map_err(told)?,
+            until.transpose().map_err(told)?,
+        );
         if since
             .as_ref()
             .zip(until.as_ref())
@@ -252,23 +263,6 @@ fn all_reasons() -> Vec<&'static str> {
     DenyReason::ALL.iter().map(|one| one.as_str()).collect()
 }
 
-/// As the record has times: RFC 3339, UTC, microseconds. A day, or a moment without its zone (as a
-/// browser's field gives it), is UTC's.
-fn moment(text: &str) -> Result<Option<String>, Problem> {
-    let text = text.trim();
-    if text.is_empty() {
-        return Ok(None);
-    }
-    let zoned = text.parse::<jiff::Timestamp>().ok();
-    let plain = || text.parse::<jiff::civil::DateTime>().ok();
-    let utc = |at: jiff::civil::DateTime| at.to_zoned(jiff::tz::TimeZone::UTC).ok();
-    let found = zoned.or_else(|| Some(utc(plain()?)?.timestamp()));
-    let found = found.ok_or_else(|| {
-        Problem::invalid("a time is written as 2026-11-21 or 2026-11-21T09:30:00Z")
-    })?;
-    Ok(Some(format!("{found:.6}")))
-}
-
 /// Records, newest first.
 #[utoipa::path(get, path = "/api/v1/audit", tag = "audit", params(AuditAsked),
     responses((status = 200, description = "`records` as they were written, and `next` for the next page",
@@ -306,7 +300,7 @@ pub(crate) async fn find(
     asked: &AuditAsked,
 ) -> Result<Page, Problem> {
     caller.require(Permission::ReadAudit)?;
-    app.search(asked.query()?).await
+    app.search(asked.query(app.now())?).await
 }
 
 /// Where the record `CHAIN-SEQ` stands.

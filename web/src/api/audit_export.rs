@@ -120,7 +120,7 @@ pub(crate) async fn export(
             "an export is everything that is found: it has neither `limit` nor `cursor`; narrow it by time",
         ));
     }
-    let mut query = asked.query()?;
+    let mut query = asked.query(app.now())?;
     query.limit = MOST;
     // The first page before the first octet: what cannot be searched is told as a problem.
     let first = app.search(query.clone()).await?;

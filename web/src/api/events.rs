@@ -50,7 +50,7 @@ pub(crate) async fn told(
     if asked.limit.is_some() {
         return Err(Problem::invalid("events have no limit: leave it out"));
     }
-    let query = asked.query()?;
+    let query = asked.query(app.now())?;
     // A browser that comes back says where it was.
     let last = headers.get(&LAST_EVENT_ID).map(|value| value.to_str());
     let after = match last {

@@ -124,7 +124,7 @@ pub(crate) async fn save(
     let view = SearchView {
         id: id.clone(),
         title: title.to_owned(),
-        query: plain(&new.query)?,
+        query: plain(&new.query, app.now())?,
         author: actor.name.to_string(),
         // As it is kept.
         created: time(Timestamp::from_second(actor.at.as_second()).unwrap_or(actor.at)),
@@ -168,7 +168,7 @@ pub(crate) async fn removable(
 }
 
 /// What a search asks, written as the console writes it: nothing that it does not know, nothing twice.
-fn plain(text: &str) -> Result<String, Problem> {
+fn plain(text: &str, now: Timestamp) -> Result<String, Problem> {
     let wrong = |why: String| Problem::invalid(format!("this is no search of the record: {why}"));
     if text.len() > LONGEST_QUERY {
         return Err(wrong(format!("it is longer than {LONGEST_QUERY} octets")));
@@ -182,7 +182,7 @@ fn plain(text: &str) -> Result<String, Problem> {
     let asked = Query::<AuditAsked>::try_from_uri(&uri);
     let Query(asked) = asked.map_err(|rejection| wrong(cause(&rejection)))?;
     // What cannot be searched for is refused now, not by who clicks on it.
-    asked.query()?;
+    asked.query(now)?;
     Ok(query(&asked, ""))
 }
 

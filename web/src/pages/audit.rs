@@ -36,6 +36,12 @@ struct AuditPage {
     older: String,
     /// The same without a place to begin, for what is exported.
     these: String,
+    /// The same without when it begins and ends.
+    whenever: String,
+    spans: [(&'static str, &'static str); 3],
+    /// Which there are, for who types.
+    servers: Vec<String>,
+    policies: Vec<String>,
     exports: [(&'static str, &'static str); 3],
     /// Searches that are kept.
     saved: Vec<SearchView>,
@@ -45,6 +51,29 @@ impl AuditPage {
     /// Whether this caller may remove it.
     fn is_theirs(&self, saved: &SearchView) -> bool {
         saved.author == *self.frame.name || self.frame.may_people()
+    }
+
+    /// Whether something is asked that stands behind the first fields.
+    fn asks_more(&self) -> bool {
+        let asked = &self.asked;
+        let all = [
+            &asked.event,
+            &asked.alarm,
+            &asked.reason,
+            &asked.profile,
+            &asked.node,
+            &asked.policy,
+            &asked.rule,
+            &asked.sandbox,
+            &asked.secret,
+            &asked.method,
+            &asked.status,
+            &asked.request,
+            &asked.conn,
+            &asked.src,
+            &asked.until,
+        ];
+        all.iter().any(|one| !one.is_empty())
     }
 
     /// Whether an option is the one that was asked for.
@@ -76,6 +105,14 @@ pub(crate) async fn search(
         Err(problem) => return Err(problem.into()),
     };
     let these = query(&asked, "");
+    let whenever = AuditAsked {
+        since: String::new(),
+        until: String::new(),
+        ..asked.clone()
+    };
+    let known = app.ask(|store| Ok((store.servers()?, store.policies()?)));
+    let (servers, policies) = known.await?;
+    let servers = servers.into_iter().map(|one| one.name);
     let older = next.map(|next| query(&asked, &next.to_string()));
     let reasons = DenyReason::ALL.iter().map(|reason| reason.as_str());
     let page = AuditPage {
@@ -88,6 +125,10 @@ pub(crate) async fn search(
         denials: rows_of_all(&app, &caller, &records).await?,
         older: older.unwrap_or_default(),
         these,
+        whenever: query(&whenever, ""),
+        spans: SPANS,
+        servers: servers.filter(|name| caller.reaches(name)).collect(),
+        policies: policies.into_iter().map(|one| one.name).collect(),
         exports: EXPORTS,
         saved: searches::kept(&app).await?,
     };
@@ -151,4 +192,6 @@ pub(super) const VERDICTS: [(&str, &str); 4] = [
     ("deny", "denied"),
     ("would_deny", "would be denied"),
 ];
+/// Since when, and the words.
+const SPANS: [(&str, &str); 3] = [("1h", "Last hour"), ("24h", "24 hours"), ("7d", "7 days")];
 const EXPORTS: [(&str, &str); 3] = [("jsonl", "JSON lines"), ("csv", "CSV"), ("ocsf", "OCSF")];

@@ -1,6 +1,8 @@
 //! Decisions over time as a drawing: bars of three parts, sized here, coloured by the sheet, and told in
 //! words for who does not see them.
 
+use jiff::SignedDuration;
+
 use crate::lately::{Hour, Lately};
 
 /// The drawing.
@@ -8,7 +10,8 @@ pub(super) struct Chart {
     pub(super) bars: Vec<Bar>,
     /// The drawing in words.
     pub(super) words: String,
-    pub(super) most: u64,
+    /// What its upper line stands for: one, two or five, ten times and so on.
+    pub(super) top: u64,
     pub(super) hours: Vec<Hour>,
 }
 
@@ -41,21 +44,51 @@ impl Chart {
             "Decisions of the last 24 hours: {allowed} allowed, {denied} denied, {would_deny} would be denied; at \
              most {most} an hour.",
         );
+        let top = round(most);
         let bars = hours
             .iter()
             .zip(0..)
-            .map(|(hour, place)| Bar::of(hour, place, most));
+            .map(|(hour, place)| Bar::of(hour, place, top));
         Self {
             bars: bars.collect(),
             words,
-            most,
+            top,
             hours: hours.clone(),
         }
+    }
+
+    /// What the line between stands for, where that is a whole number.
+    pub(super) fn half(&self) -> Option<u64> {
+        (self.top > 1 && self.top.is_multiple_of(2)).then_some(self.top / 2)
+    }
+
+    /// The search for what was decided in that hour.
+    pub(super) fn search(&self, hour: &Hour) -> String {
+        let begins = format!("{}:00Z", hour.begins.replace(' ', "T"));
+        let ends = begins
+            .parse::<jiff::Timestamp>()
+            .and_then(|at| at.checked_add(SignedDuration::from_hours(1)));
+        let ends = ends.map(|at| format!("&until={at:.0}"));
+        format!("event=traffic&since={begins}{}", ends.unwrap_or_default())
+    }
+}
+
+/// The next number that people count by: 1, 2, 5, 10, 20, 50 …
+fn round(most: u64) -> u64 {
+    let mut step: u64 = 1;
+    loop {
+        for one in [1, 2, 5] {
+            let line = step.saturating_mul(one);
+            if line >= most || line == u64::MAX {
+                return line;
+            }
+        }
+        step = step.saturating_mul(10);
     }
 }
 
 impl Bar {
-    fn of(hour: &Hour, place: u64, most: u64) -> Self {
+    fn of(hour: &Hour, place: u64, top_line: u64) -> Self {
         let mut parts = Vec::new();
         let mut top = HEIGHT;
         let all = [
@@ -67,7 +100,7 @@ impl Bar {
             // What there is at all is seen.
             let height = match count {
                 0 => continue,
-                count => (count * ROOM).div_ceil(most.max(1)).max(2),
+                count => count.saturating_mul(ROOM).div_ceil(top_line.max(1)).max(2),
             };
             top = top.saturating_sub(height);
             parts.push(Part {
@@ -98,6 +131,33 @@ const ROOM: u64 = 112;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_line_is_a_number_that_people_count_by_and_none_is_above_it() {
+        for (most, line) in [
+            (0, 1),
+            (1, 1),
+            (3, 5),
+            (71, 100),
+            (100, 100),
+            (101, 200),
+            (1_234_567, 2_000_000),
+            (u64::MAX, u64::MAX),
+        ] {
+            assert_eq!(round(most), line, "{most}");
+        }
+    }
+
+    #[test]
+    fn an_hour_leads_to_what_was_decided_in_it() {
+        let hour = Hour {
+            begins: "2026-11-21 23:00".to_owned(),
+            ..Hour::default()
+        };
+        let search = Chart::of(&Lately::default()).search(&hour);
+        let want = "event=traffic&since=2026-11-21T23:00:00Z&until=2026-11-22T00:00:00Z";
+        assert_eq!(search, want);
+    }
 
     #[test]
     fn bars_stay_inside_and_what_there_is_is_seen() {

@@ -13,7 +13,7 @@ use super::{
     Answer, Frame, InAddress, PageProblem,
     audit::query,
     records::{RecordRow, rows_of_all},
-    shown_as,
+    scripted, shown_as,
 };
 use crate::{
     api::{
@@ -24,7 +24,6 @@ use crate::{
     api_error::{AnswerStatus, Problem},
     app::App,
     auth::Caller,
-    guard::Scripted,
     role::Permission,
     visible::visible,
 };
@@ -96,9 +95,7 @@ pub(crate) async fn show(
         problem,
         asked,
     };
-    let mut response = shown_as(status, &page);
-    response.extensions_mut().insert(Scripted);
-    Ok(response)
+    Ok(scripted(shown_as(status, &page)))
 }
 
 /// `GET /live/events`: for the script.

@@ -36,6 +36,7 @@ struct OverviewPage {
     since: String,
     alarms: u64,
     running: usize,
+    servers: usize,
     policies: usize,
     waiting: usize,
     denials: Vec<RecordRow>,
@@ -93,7 +94,7 @@ pub(crate) async fn show(State(app): State<Arc<App>>, caller: Caller) -> Answer 
             limit: Some(LATEST),
             ..AuditAsked::default()
         };
-        rows(&caller, &app.search(asked.query()?).await?.records)
+        rows(&caller, &app.search(asked.query(app.now())?).await?.records)
     } else {
         Vec::new()
     };
@@ -116,6 +117,7 @@ pub(crate) async fn show(State(app): State<Arc<App>>, caller: Caller) -> Answer 
         }),
         alarms: app.traffic.alarms.load(Relaxed),
         running: sandboxes.iter().filter(|one| one.ended.is_none()).count(),
+        servers: app.ask(|store| store.servers()).await?.len(),
         policies: app.ask(|store| store.policies()).await?.len(),
         waiting: super::approvals::waiting(&app, &caller).await?,
         denials,

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use zeroize::Zeroizing;
 
 use super::{
-    Answer, Done, Form, Frame, Path, approvals::after, shown_as, teams::TeamRow, to, told,
+    Answer, Done, Form, Frame, Path, approvals::after, scripted, shown_as, teams::TeamRow, to, told,
 };
 use crate::{
     api::{
@@ -355,5 +355,7 @@ async fn page(
         asked: app.ask(|store| store.factor_rule()).await?,
         has_password: own_account(app, caller).await?.is_none(),
     };
-    Ok(shown_as(status, &page))
+    let has_token = !page.token.is_empty();
+    let shown = shown_as(status, &page);
+    Ok(if has_token { scripted(shown) } else { shown })
 }

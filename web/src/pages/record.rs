@@ -10,7 +10,7 @@ use gig_policy::DenyReason;
 use super::{
     Answer, Frame, Path, allow_levels, in_query,
     records::{ONCE, RecordRow, at_rule, cut, lead_nowhere_unbegun, lookalike, rule_link},
-    shown,
+    scripted, shown,
 };
 use crate::{
     allow::{address, can_be_allowed, has_path, method_alone},
@@ -141,7 +141,7 @@ pub(crate) async fn show(
         line: found.line,
         id,
     };
-    Ok(shown(&page))
+    Ok(scripted(shown(&page)))
 }
 
 /// Its facts, each with its page where that is there for who looks.

@@ -9,7 +9,7 @@ use axum::{extract::State, http::StatusCode};
 use serde::Deserialize;
 use zeroize::Zeroizing;
 
-use super::{Answer, Form, Frame, shown_as, to};
+use super::{Answer, Form, Frame, scripted, shown_as, to};
 use crate::{
     api::time,
     api_error::{AnswerStatus, Problem},
@@ -30,6 +30,13 @@ struct FactorPage {
     /// Without one this role is shown nothing else.
     needed: bool,
     stage: Stage,
+}
+
+impl FactorPage {
+    /// Whether there is something to copy.
+    const fn copies(&self) -> bool {
+        matches!(self.stage, Stage::Begun { .. } | Stage::Made { .. })
+    }
 }
 
 /// How far somebody is with it.
@@ -206,5 +213,7 @@ fn page(caller: &Caller, problem: Option<Problem>, stage: Stage) -> Answer {
         needed: caller.needs_factor() && !matches!(stage, Stage::Made { .. }),
         stage,
     };
-    Ok(shown_as(status, &page))
+    let copies = page.copies();
+    let shown = shown_as(status, &page);
+    Ok(if copies { scripted(shown) } else { shown })
 }

@@ -7,9 +7,10 @@ use askama::Template;
 use axum::{extract::State, response::Response};
 
 use super::{
-    Answer, Done, Form, Frame, PageProblem, Path, in_query,
+    Answer, Done, Form, Frame, PageProblem, Path, clock, in_query,
     records::{RecordRow, cut, rows_of_all},
     server_form::{Typed, octets, processors},
+    servers::own_of,
     shown_as, told,
 };
 use crate::{
@@ -38,6 +39,8 @@ struct ServerPage {
     secrets: Vec<String>,
     in_force: Vec<ForWhom>,
     sandboxes: Vec<SandboxView>,
+    /// The caller's own, where it runs; empty where it does not.
+    own: String,
     denials: Vec<RecordRow>,
     problem: String,
     form: Typed,
@@ -119,10 +122,8 @@ async fn page(
     } else {
         Vec::new()
     };
-    let sandboxes = listed(app, caller, &Sight::plain(caller))
-        .await?
-        .into_iter();
-    let sandboxes = sandboxes.filter(|one| one.server == server.name);
+    let mut sandboxes = listed(app, caller, &Sight::plain(caller)).await?;
+    sandboxes.retain(|one| one.server == server.name);
     let status = AnswerStatus::beside(outcome.problem.as_ref());
     let page = ServerPage {
         frame: Frame::new(caller, "/servers"),
@@ -131,7 +132,8 @@ async fn page(
         facts: facts(&shown_to(caller, server.clone())),
         secrets: server.spec.secrets.clone(),
         in_force: in_force(app, caller, server.name.clone()).await?,
-        sandboxes: sandboxes.collect(),
+        own: own_of(&sandboxes, &server.name, &caller.profile()),
+        sandboxes,
         denials,
         problem: outcome
             .problem
@@ -199,7 +201,7 @@ fn facts(server: &Server) -> Vec<(&'static str, String)> {
         ("Ends when idle", of_program(idle)),
         (
             "Registered",
-            format!("{}, by {}", time(server.changed), server.author),
+            format!("{} UTC, by {}", clock(&time(server.changed)), server.author),
         ),
     ];
     all.into_iter()

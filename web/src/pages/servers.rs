@@ -10,13 +10,14 @@ use super::{
 };
 use crate::{
     api::{
-        sandboxes::start_server,
+        sandboxes::{SandboxView, listed, start_server},
         servers::{BuiltOn, remove_server, save_server, shown_to},
     },
     app::App,
     auth::Caller,
     in_force::InForce,
-    profile::Whose,
+    one_sandbox::{ELSEWHERE, RUNNING},
+    profile::{Sight, Whose},
     role::Permission,
     store::ServerKind,
 };
@@ -41,6 +42,10 @@ struct ServerRow {
     policy: String,
     network: &'static str,
     secrets: String,
+    /// How many of its sandboxes run that the caller may see, on whichever node.
+    runs: usize,
+    /// The caller's own, where it runs; empty where it does not.
+    own: String,
 }
 
 /// `GET /servers`.
@@ -103,8 +108,21 @@ pub(crate) async fn remove(
     Ok(told(Done::Removed, "/servers"))
 }
 
+/// The one that runs for this profile; empty where none does.
+pub(super) fn own_of(sandboxes: &[SandboxView], server: &str, profile: &str) -> String {
+    let own = sandboxes
+        .iter()
+        .find(|one| one.server == server && one.profile == profile && runs(one));
+    own.map(|one| one.id.clone()).unwrap_or_default()
+}
+
+/// Whether it runs, on whichever node.
+fn runs(one: &SandboxView) -> bool {
+    matches!(one.state, RUNNING | ELSEWHERE)
+}
+
 async fn page(
-    app: &App,
+    app: &Arc<App>,
     caller: &Caller,
     status: AnswerStatus,
     problem: String,
@@ -121,6 +139,9 @@ async fn page(
         let of = |server: &String| in_force.name_for(server, &own).unwrap_or_default();
         Ok(names.iter().map(of).collect::<Vec<_>>())
     });
+    let mut running = listed(app, caller, &Sight::plain(caller)).await?;
+    running.retain(runs);
+    let profile = caller.profile();
     let both = servers.into_iter().zip(policies.await?);
     let shown = both.map(|(server, policy)| (shown_to(caller, server), policy));
     let rows = shown.map(|(server, policy)| ServerRow {
@@ -133,6 +154,11 @@ async fn page(
             .map_or_else(String::new, |source| cut(&source.told(), 400)),
         network: server.spec.network.as_str(),
         secrets: server.spec.secrets.join(", "),
+        runs: running
+            .iter()
+            .filter(|one| one.server == server.name)
+            .count(),
+        own: own_of(&running, &server.name, &profile),
         name: server.name,
     });
     let page = ServersPage {

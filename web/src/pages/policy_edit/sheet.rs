@@ -76,6 +76,8 @@ enum Saving {
     Proposes,
     /// It is in force where its policy is.
     AtOnce,
+    /// That is nowhere yet.
+    Nowhere,
     /// That is all servers: nobody else looks at what changes.
     ForAll,
     /// It bounds all servers: nobody else looks at what changes there.
@@ -147,8 +149,14 @@ impl EditPage {
         });
         let (servers, people, bounds, (for_all, bounds_all)) = in_force.await?;
         self.reach = self.reach_of(&servers);
+        let has_it = |one: &(Option<String>, String)| one.0.as_ref() == Some(&self.name);
+        let nowhere = self.assign.is_empty()
+            && people.is_empty()
+            && bounds.is_empty()
+            && !servers.iter().any(has_it);
         self.saving = match (two, for_all, bounds_all) {
             (true, ..) => Saving::Proposes,
+            (false, false, false) if nowhere => Saving::Nowhere,
             (false, true, _) => Saving::ForAll,
             (false, false, true) => Saving::BoundsAll,
             (false, false, false) => Saving::AtOnce,
@@ -302,8 +310,13 @@ impl EditPage {
     }
 
     /// Whether the button proposes.
-    fn two(&self) -> bool {
-        self.saving == Saving::Proposes
+    /// What the button that saves it says.
+    fn save(&self) -> &'static str {
+        match self.saving {
+            Saving::Proposes => "Propose",
+            Saving::Nowhere => "Save",
+            Saving::AtOnce | Saving::ForAll | Saving::BoundsAll => "Save and put in force",
+        }
     }
 
     /// Makes the document one of another tool's, and says what could not be kept.

@@ -180,3 +180,46 @@ async fn a_webhook_or_team_takes_the_place_of_another_only_where_that_is_said() 
         again.body
     );
 }
+
+#[tokio::test]
+async fn what_could_not_be_done_is_told_among_the_sections_with_the_way_back() {
+    let appliance = Furnished::new().await;
+    let cookies = signed_in(&appliance);
+    let asked = async |what: &str, cookie: &str, referer: &str| {
+        let fields = [
+            ("cookie", cookie),
+            ("origin", "http://127.0.0.1"),
+            ("host", "127.0.0.1"),
+            ("referer", referer),
+            FORM,
+        ];
+        appliance.send(what, &fields, "policy=x").await
+    };
+    let sections = "<nav aria-label=\"Sections\">";
+    let from = "http://127.0.0.1/policies?x=1";
+    for (what, cookie, status, title) in [
+        ("GET /policies/none", &cookies[4], 404, "Not found"),
+        ("GET /nowhere", &cookies[4], 404, "Not found"),
+        ("GET /audit", &cookies[0], 403, "You may not do this"),
+        (
+            "POST /approvals/rule",
+            &cookies[4],
+            400,
+            "This cannot be done so",
+        ),
+    ] {
+        let page = asked(what, cookie, from).await;
+        assert_eq!(page.status, status, "{what}: {page:?}");
+        for words in [sections, title, "href=\"/policies?x=1\">Back</a>"] {
+            assert!(page.body.contains(words), "{what}: {words}: {}", page.body);
+        }
+        let page = asked(what, cookie, "https://evil.example/").await;
+        assert!(!page.body.contains("evil"), "{}", page.body);
+    }
+    // Who is nobody sees no sections; a program reads what it read.
+    let page = asked("GET /setup/none", "", from).await;
+    assert!(!page.body.contains(sections), "{}", page.body);
+    let api = asked("GET /api/v1/policies/none", &cookies[4], from).await;
+    let kind = api.headers["content-type"].to_str().unwrap();
+    assert_eq!(kind, "application/problem+json", "{}", api.body);
+}
