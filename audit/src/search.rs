@@ -89,6 +89,14 @@ impl Marks {
         end.0.iter().all(|(chain, seq)| self.of(*chain) >= *seq)
     }
 
+    /// The same, no further than `end` in any chain.
+    #[must_use]
+    pub fn within(&self, end: &Self) -> Self {
+        let known = self.0.iter();
+        let known = known.map(|(chain, seq)| (*chain, (*seq).min(end.of(*chain))));
+        Self(known.filter(|(_, seq)| *seq > 0).collect())
+    }
+
     /// Moves the place of a record's chain to the record.
     pub fn set(&mut self, at: Position) {
         self.0.insert(at.chain, at.seq);

@@ -18,7 +18,7 @@ pub(crate) mod held;
 pub(crate) mod nodes;
 pub(crate) mod paging;
 pub(crate) mod policies;
-mod precondition;
+pub(crate) mod precondition;
 pub(crate) mod proposals;
 pub(crate) mod reading;
 pub(crate) mod recorded;

@@ -363,6 +363,8 @@ impl IntoResponse for Problem {
         if status == StatusCode::UPGRADE_REQUIRED {
             // The one thing to upgrade to (RFC 9110 §15.5.22).
             headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+            let version = HeaderValue::from_static("13");
+            headers.insert(header::SEC_WEBSOCKET_VERSION, version);
         }
         if elsewhere {
             response.extensions_mut().insert(FromElsewhere);

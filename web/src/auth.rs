@@ -323,9 +323,10 @@ pub(crate) async fn require(State(app): State<Arc<App>>, request: Request, next:
             Redirect::to(&to).into_response()
         }
         Err(_) => {
+            let back = pages::back(&parts.headers, &parts.uri);
+            let asked = parts.uri.path().to_owned();
             let kept = drafts::kept(&app, parts, body).await;
-            let next = kept.map(|place| format!("?next={}", pages::in_query(&place)));
-            Redirect::to(&format!("/sign-in{}", next.unwrap_or_default())).into_response()
+            pages::sign_in::instead(&asked, kept.as_deref(), &back)
         }
     }
 }

@@ -49,6 +49,8 @@ struct Kept {
 /// What a watcher is told.
 #[derive(Debug, Clone)]
 pub(crate) enum Told {
+    /// Where it begins, so that whoever is cut off before anything came goes on from there.
+    Begins(Marks),
     /// A record, and where to go on after it.
     Record(Arc<Found>, Marks),
     /// Some were left out: there were too many.
@@ -172,9 +174,21 @@ pub(crate) async fn watch(
         ended: false,
         _place: place,
     };
+    let end = app.record_end().await?;
     match after {
-        Some(after) => watcher.catch_up(after).await?,
-        None => watcher.seen = app.record_end().await?,
+        Some(after) => {
+            let known = after.within(&end);
+            watcher.ready.push_back(Told::Begins(known.clone()));
+            // A record that was brought back from a backup ends before what somebody has seen of the other one.
+            if known != after {
+                watcher.ready.push_back(Told::Left);
+            }
+            watcher.catch_up(known).await?;
+        }
+        None => {
+            watcher.ready.push_back(Told::Begins(end.clone()));
+            watcher.seen = end;
+        }
     }
     let told = |mut watcher: Watcher| async move {
         let told = watcher.told().await?;

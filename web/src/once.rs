@@ -22,7 +22,7 @@ use crate::{
     app::App,
     auth::Caller,
     credential::Digest,
-    document,
+    document, openapi,
     places::{Place, asked_by, on_behalf},
     profile,
     role::Permission,
@@ -36,7 +36,7 @@ pub(crate) struct ShownOnce;
 
 /// Makes a request once, where its sender asks for that.
 pub(crate) async fn once(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    if !may_be_kept(request.method(), request.uri().path()) {
+    if !may_be_kept(request.method(), request.uri().path()) || !is_there(&request) {
         return next.run(request).await;
     }
     let key = match key_of(&request) {
@@ -200,6 +200,12 @@ async fn taken_down(app: &App, once: Once, response: Response) -> Response {
         tracing::warn!("an answer could not be kept for its key");
     }
     Response::from_parts(parts, Body::from(body))
+}
+
+/// Whether there is such an operation: what is not there, or not by this method, is told so whatever key it brings.
+fn is_there(request: &Request) -> bool {
+    let route = request.extensions().get::<MatchedPath>();
+    route.is_some_and(|route| openapi::preconditions(request.method(), route.as_str()).is_some())
 }
 
 /// What changes something. All else may be asked as often as anybody likes: the field is ignored there.

@@ -17,10 +17,13 @@ use utoipa::{
 
 mod bodies;
 mod once;
+mod operations;
 mod problems;
 
 use bodies::Bodies;
 use once::Keys;
+use operations::Ids;
+pub(crate) use operations::preconditions;
 use problems::Problems;
 
 use crate::api::{
@@ -57,7 +60,7 @@ use crate::api::{
     ),
     security(("token" = []), ("session" = [])),
     components(schemas(proposals::Wanted)),
-    modifiers(&Schemes, &Keys, &Problems, &Bodies)
+    modifiers(&Schemes, &Keys, &Problems, &Bodies, &Ids)
 )]
 struct Document;
 

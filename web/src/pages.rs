@@ -43,7 +43,7 @@ use axum::{
 use self::done::told;
 pub(crate) use self::{
     done::Done,
-    problem::{PageProblem, framed, problem},
+    problem::{PageProblem, back, framed, problem},
     reading::{Form, InAddress, Path},
 };
 use crate::{

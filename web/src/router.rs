@@ -16,8 +16,9 @@ use axum::{
 use crate::{
     api::{
         allowing, assignments, attach, audit, audit_chain, audit_export, audit_proof, events,
-        factors, floors, health, held, nodes, policies, proposals, recorded, register, sandboxes,
-        searches, secrets, server_log, servers, sessions, teams, tokens, users,
+        factors, floors, health, held, nodes, policies, precondition, proposals, recorded,
+        register, sandboxes, searches, secrets, server_log, servers, sessions, teams, tokens,
+        users,
         webhooks::{self, answer},
     },
     api_error::Problem,
@@ -38,6 +39,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/metrics", get(metrics::show))
         .fallback(missing)
         .layer(once)
+        .layer(middleware::from_fn(precondition::kept))
         .layer(middleware::from_fn(pages::framed))
         .layer(known)
         .merge(public())

@@ -21,6 +21,8 @@ pub struct SecretUse {
     pub entrusted: bool,
     /// Nothing goes there: tokens in the answer become this secret.
     pub captures: bool,
+    /// The rule names it, and no request that it allows can carry it: all of them are in clear text.
+    pub unplaced: bool,
 }
 
 /// One way on which a policy lets a secret go: to one target, at one port.
@@ -131,10 +133,13 @@ impl Policy {
                     true => rule.ports.iter().map(|own| own.port.to_string()).collect(),
                     false => ports(rule).map(|(port, _)| port.to_string()).collect(),
                 };
-                if ports.is_empty() {
-                    continue;
-                }
+                let unplaced = ports.is_empty();
+                let ports = match unplaced {
+                    true => rule.ports.iter().map(|own| own.port.to_string()).collect(),
+                    false => ports,
+                };
                 uses.push(SecretUse {
+                    unplaced,
                     target: format!("{}:{}", rule.target, ports.join(",")),
                     entrusted: grant.entrusted,
                     captures: grant.captures,
@@ -150,7 +155,9 @@ impl Policy {
     #[must_use]
     pub fn bound_to(&self, name: &SecretName) -> Vec<String> {
         let uses = self.uses_of(name).into_iter();
-        let by_rules = uses.filter(|used| !used.captures).map(|used| used.target);
+        let by_rules = uses
+            .filter(|used| !used.captures && !used.unplaced)
+            .map(|used| used.target);
         let bindings = self.bindings().iter();
         let own = bindings.filter(|bound| bound.name() == name && !bound.captures());
         let by_options = own.map(|bound| format!("{}:{}", bound.host(), bound.port()));
@@ -178,9 +185,13 @@ mod tests {
         let policy = builder.build().unwrap();
         let targets = |name: &str| {
             let uses = policy.uses_of(&name.parse().unwrap());
-            let targets: Vec<_> = uses.into_iter().map(|one| one.target).collect();
-            targets
+            let placed = uses.into_iter().filter(|one| !one.unplaced);
+            placed.map(|one| one.target).collect::<Vec<_>>()
         };
+        let other = policy.uses_of(&"OTHER".parse().unwrap());
+        let unplaced = other.into_iter().filter(|one| one.unplaced);
+        let unplaced: Vec<_> = unplaced.map(|one| one.target).collect();
+        assert_eq!(unplaced, ["e.example:80"], "named, and never put in");
         assert_eq!(targets("TOKEN"), ["a.example:443", "*.c.example:443,8443"]);
         // In clear text only where that is written.
         assert_eq!(

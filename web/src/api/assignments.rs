@@ -172,11 +172,12 @@ pub(crate) fn assigned(
     let tag = Assignment::tag(&found);
     let is_had = has(headers, &tag);
     let tag = format!("\"{tag}\"");
+    // What would be refused is refused, whatever is known (RFC 9110 §13.2.1).
+    let items: Vec<AssignmentView> = found.into_iter().map(Into::into).collect();
+    let page = paging.page(items, Order::Rising, AssignmentView::key)?;
     if is_had {
         return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, tag)]).into_response());
     }
-    let items: Vec<AssignmentView> = found.into_iter().map(Into::into).collect();
-    let page = paging.page(items, Order::Rising, AssignmentView::key)?;
     Ok(([(header::ETAG, tag)], Json(page)).into_response())
 }
 

@@ -4,7 +4,7 @@
 //! one page. Whoever takes records away is recorded before the first of them goes. What cannot be read to
 //! its end is cut off, never ended as if it were whole; so is what goes to somebody who may read it no more.
 
-use std::sync::Arc;
+use std::{convert::Infallible, sync::Arc};
 
 use axum::{
     body::{Body, Bytes},
@@ -131,7 +131,9 @@ pub(crate) async fn export(
     ];
     // Nobody takes anything away by that.
     if method == Method::HEAD {
-        return Ok((told, Body::empty()).into_response());
+        // Of no length, as what is sent: an empty one would say that it is 0 (RFC 9110 §8.6).
+        let none = stream::empty::<Result<Bytes, Infallible>>();
+        return Ok((told, Body::from_stream(none)).into_response());
     }
     let what = crate::pages::audit::query(&asked, "");
     app.record(taken(&app, &caller, &format, &what)).await?;

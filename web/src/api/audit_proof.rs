@@ -5,7 +5,7 @@
 //! asked for is what is sent: records that come meanwhile are the next one's. Where old records are removed meanwhile
 //! the file does not hold, and `verify` says so: it is taken again.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, convert::Infallible, sync::Arc};
 
 use axum::{
     body::{Body, Bytes},
@@ -44,7 +44,9 @@ pub(crate) async fn proof(
     ];
     // Nobody takes anything away by that.
     if method == Method::HEAD {
-        return Ok((told, Body::empty()).into_response());
+        // Of no length, as what is sent: an empty one would say that it is 0 (RFC 9110 §8.6).
+        let none = stream::empty::<Result<Bytes, Infallible>>();
+        return Ok((told, Body::from_stream(none)).into_response());
     }
     app.record(taken(&app, &caller, "jsonl with its checkpoints", ""))
         .await?;

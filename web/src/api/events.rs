@@ -12,6 +12,7 @@ use axum::{
 };
 use futures_util::{Stream, StreamExt as _};
 use gig_audit::search::{Found, Marks};
+use utoipa::openapi::path::{Parameter, ParameterIn};
 
 use super::{
     Asked,
@@ -26,7 +27,8 @@ use crate::{
 };
 
 /// Records from now on, or from `cursor` (or `Last-Event-ID`), as they are written.
-#[utoipa::path(get, path = "/api/v1/events", tag = "audit", params(AuditAsked),
+#[utoipa::path(get, path = "/api/v1/events", tag = "audit",
+    params(Followed, ("Last-Event-ID" = Option<String>, Header, description = "where it broke off, in place of `cursor`")),
     responses((status = 200, description = "`record` events with a record each, `left` where some were left out, \
                                             `end` with the reason", content_type = "text/event-stream"),
               (status = 400, body = Problem), (status = 503, body = Problem)))]
@@ -38,6 +40,17 @@ pub(crate) async fn events(
 ) -> Result<Response, Problem> {
     let told = told(&app, &caller, (&headers, &asked)).await?;
     Ok(sent(told, with_id))
+}
+
+/// What narrows it: as a search is, but for how much of it makes a page.
+pub(crate) struct Followed;
+
+impl utoipa::IntoParams for Followed {
+    fn into_params(place: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        let mut all = <AuditAsked as utoipa::IntoParams>::into_params(place);
+        all.retain(|one| one.name != "limit");
+        all
+    }
 }
 
 /// What is to be told of a search, from where it was left.
@@ -71,6 +84,8 @@ pub(crate) fn sent(
 ) -> Response {
     let events = told.map(move |told| {
         let event = match told {
+            // Without data nothing is dispatched, and the id is kept (WHATWG HTML §9.2.6).
+            Told::Begins(marks) => Event::default().id(marks.to_string()),
             Told::Record(found, marks) => Event::default()
                 .event("record")
                 .id(marks.to_string())

@@ -4,9 +4,14 @@
 //! The tag of what is there is compared strongly for `If-Match`, weakly for `If-None-Match`. Whoever makes
 //! a change asks the store again in the same transaction: what holds here may not hold there any more.
 
-use axum::http::{HeaderMap, HeaderName, StatusCode, header};
+use axum::{
+    extract::{MatchedPath, Request},
+    http::{HeaderMap, HeaderName, StatusCode, header},
+    middleware::Next,
+    response::{IntoResponse as _, Response},
+};
 
-use crate::api_error::Problem;
+use crate::{api_error::Problem, openapi::preconditions};
 
 /// What was said, and holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +28,29 @@ enum Tags {
     Any,
     /// Each with whether it is a weak one, without its quotes.
     These(Vec<(bool, String)>),
+}
+
+/// Refuses a change that is asked for on a condition which its operation does not hold against what is there: it may not be
+/// made as if nothing was said (RFC 9110 §13.1.1). `If-Match: *` says no more than the path does.
+pub(crate) async fn kept(request: Request, next: Next) -> Response {
+    let route = request.extensions().get::<MatchedPath>();
+    let held = route.and_then(|route| preconditions(request.method(), route.as_str()));
+    if let Some(held) = held.filter(|_| !request.method().is_safe()) {
+        let headers = request.headers();
+        let on_this = !held.if_match && headers.contains_key(header::IF_MATCH) && !is_any(headers);
+        let on_none = !held.if_none_match && headers.contains_key(header::IF_NONE_MATCH);
+        if on_this || on_none {
+            let field = if on_this { "If-Match" } else { "If-None-Match" };
+            let words = format!(
+                "{} {} was not done: nothing there has an ETag to hold {field} against; leave the field out",
+                request.method(),
+                request.uri().path()
+            );
+            let refused = Problem::new(StatusCode::PRECONDITION_FAILED, "no_etag", words);
+            return refused.into_response();
+        }
+    }
+    next.run(request).await
 }
 
 /// Whether it is built on whatever there is.

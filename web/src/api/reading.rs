@@ -8,9 +8,12 @@ use axum::{
     },
     http::{HeaderMap, Method, StatusCode, Uri, header, request::Parts},
 };
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::error::Category;
 
+mod strict;
+
+use self::strict::Strict;
 use crate::api_error::Problem;
 
 /// A JSON body.
@@ -23,8 +26,10 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
         let asked = Asking::of(request.method(), request.uri());
         let headers = request.headers().clone();
         let octets = asked.octets(request, state).await?;
-        let read = serde_json::from_slice(asked.json(&headers, &octets)?);
-        read.map(Self).map_err(|error| asked.unreadable(&error))
+        let octets = asked.json(&headers, &octets)?;
+        read(octets)
+            .map(Self)
+            .map_err(|error| asked.unreadable(octets, &error))
     }
 }
 
@@ -42,12 +47,22 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for OptionalBody<T> {
         let headers = request.headers().clone();
         // Whether there is a body is known only when it is over, where its length was not said.
         let octets = asked.octets(request, state).await?;
-        let read = match says_nothing && octets.is_empty() {
-            true => serde_json::from_slice(b"{}"),
-            false => serde_json::from_slice(asked.json(&headers, &octets)?),
+        let octets = match says_nothing && octets.is_empty() {
+            true => b"{}",
+            false => asked.json(&headers, &octets)?,
         };
-        read.map(Self).map_err(|error| asked.unreadable(&error))
+        read(octets)
+            .map(Self)
+            .map_err(|error| asked.unreadable(octets, &error))
     }
+}
+
+/// A whole document of JSON.
+fn read<T: DeserializeOwned>(octets: &[u8]) -> Result<T, serde_json::Error> {
+    let mut json = serde_json::Deserializer::from_slice(octets);
+    let read = T::deserialize(Strict(&mut json))?;
+    json.end()?;
+    Ok(read)
 }
 
 /// The query.
@@ -108,6 +123,16 @@ impl Asking {
 
     /// A body that is said to be JSON.
     fn json<'a>(&self, headers: &HeaderMap, octets: &'a [u8]) -> Result<&'a [u8], Problem> {
+        let coded = headers.get(header::CONTENT_ENCODING);
+        if coded.is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
+            let words =
+                "its body is coded (Content-Encoding), which is not undone here: send it as it is";
+            return Err(self.refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, words));
+        }
+        if headers.get_all(header::CONTENT_TYPE).iter().count() > 1 {
+            let words = "it has more than one Content-Type: which one is meant nobody can say";
+            return Err(self.refused(StatusCode::BAD_REQUEST, words));
+        }
         if is_json(headers) {
             return Ok(octets);
         }
@@ -124,12 +149,18 @@ impl Asking {
     }
 
     /// A body that is no JSON, or JSON of something else.
-    fn unreadable(&self, error: &serde_json::Error) -> Problem {
+    fn unreadable(&self, octets: &[u8], error: &serde_json::Error) -> Problem {
         let (line, column) = (error.line().max(1), error.column().max(1));
         let said = error.to_string();
         let place = format!(" at line {} column {}", error.line(), error.column());
         let why = said.strip_suffix(&place).unwrap_or(&said);
+        // Where one thing is wanted and another one stands, the reader takes what is well formed for a fault of form.
+        let is_json = || serde_json::from_slice::<IgnoredAny>(octets).is_ok();
         let (status, what) = match error.classify() {
+            Category::Syntax if is_json() => (
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "its JSON body is not what is taken here",
+            ),
             Category::Data => (
                 StatusCode::UNPROCESSABLE_ENTITY,
                 "its JSON body is not what is taken here",
@@ -280,10 +311,29 @@ mod tests {
                 "{problem:?}"
             );
         }
+        let listed = body("application/json", "[3]").await.unwrap_err();
+        assert_eq!(listed.status().as_u16(), 422, "{listed:?}");
+        assert!(listed.detail.contains("expected an object"), "{listed:?}");
         for kind in ["text/plain", "application/jsonx", ""] {
             let problem = body(kind, "{}").await.unwrap_err();
             assert_eq!(problem.status().as_u16(), 415, "{kind}");
             assert!(problem.detail.contains("Content-Type: application/json"));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_coded_body_and_one_of_two_kinds_are_refused() {
+        for (field, value, status) in [
+            ("content-encoding", "gzip", 415),
+            ("content-encoding", "identity", 200),
+            ("content-type", "text/plain", 400),
+        ] {
+            let request =
+                Request::put("/api/v1/x").header(header::CONTENT_TYPE, "application/json");
+            let request = request.header(field, value).body("{}".to_owned().into());
+            let read = Body::<Wanted>::from_request(request.unwrap(), &()).await;
+            let told = read.map_or_else(|problem| problem.status().as_u16(), |_| 200);
+            assert_eq!(told, status, "{field}: {value}");
         }
     }
 

@@ -57,6 +57,9 @@ pub(crate) async fn simulate(
     Path(name): Path<String>,
     Body(asked): Body<ToSimulate>,
 ) -> Result<Json<Simulation>, Problem> {
+    takes_part(&caller)?;
+    let name: Name = name.parse()?;
+    let name = name.to_string();
     let span = span(&name, asked.days, asked.server, None)?;
     let done = simulated(&app, &caller, name, asked.document, span).await?;
     Ok(Json(done))

@@ -79,6 +79,8 @@ pub(crate) struct PlaceView {
     pub(crate) entrusted: bool,
     /// Tokens in the answers of this host become the secret.
     pub(crate) captures: bool,
+    /// The rule names it, and no request that it allows can carry it: all of them are in clear text.
+    pub(crate) unplaced: bool,
     /// For whom the policy is in force, in words; empty: for nobody, so that the secret goes nowhere by this rule.
     pub(crate) in_force: Vec<String>,
 }
@@ -170,6 +172,7 @@ pub(crate) async fn one(
 
 /// Keeps a new secret.
 #[utoipa::path(put, path = "/api/v1/secrets/{name}", tag = "secrets", request_body = NewSecret,
+    params(("If-None-Match" = Option<String>, Header, description = "`*`: the secret is new, as it has to be")),
     responses((status = 201, body = VersionMade), (status = 409, body = Problem), (status = 422, body = Problem)))]
 pub(crate) async fn add(
     State(app): State<Arc<App>>,
@@ -390,6 +393,7 @@ fn places_of(kept: &PolicyVersion) -> Vec<(SecretName, PlaceView)> {
                 target: one.target,
                 entrusted: one.entrusted,
                 captures: one.captures,
+                unplaced: one.unplaced,
                 in_force: Vec::new(),
             };
             places.push((name.clone(), place));
@@ -423,7 +427,8 @@ impl SecretView {
     /// Where it may go now: hosts and ports, each once.
     pub(crate) fn goes_to(&self) -> Vec<&str> {
         let now = self.places.iter();
-        let now = now.filter(|place| !place.captures && !place.in_force.is_empty());
+        let now =
+            now.filter(|place| !place.captures && !place.unplaced && !place.in_force.is_empty());
         let mut targets: Vec<&str> = now.map(|place| place.target.as_str()).collect();
         let mut seen = HashSet::new();
         targets.retain(|target| seen.insert(*target));

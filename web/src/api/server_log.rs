@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use axum::{Json, extract::State, http::HeaderMap};
+use gig_audit::search::moment::{self, ParseMomentError};
 use gig_policy::SandboxId;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -26,10 +27,10 @@ use crate::{
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LinesAsked {
-    /// Not before: RFC 3339.
+    /// Not before: a time of RFC 3339, a day, or a span before now (`30m`, `12h`, `7d`); UTC.
     #[serde(default)]
     pub(crate) since: String,
-    /// Before: RFC 3339.
+    /// Before: the same; of a day its end.
     #[serde(default)]
     pub(crate) until: String,
     /// A sandbox, by its whole id.
@@ -150,8 +151,8 @@ pub(crate) async fn find(
         server: name.to_string(),
         sandbox: sandbox(&asked.sandbox)?,
         profile: sight.profile().map(ToOwned::to_owned),
-        since: moment(&asked.since)?,
-        until: moment(&asked.until)?,
+        since: at(&asked.since, moment::since, app.now())?,
+        until: at(&asked.until, moment::until, app.now())?,
         grep: words(&asked.grep)?,
         from,
         limit: within(asked.limit, (USUAL, MOST))?,
@@ -192,14 +193,18 @@ fn sandbox(text: &str) -> Result<Option<SandboxId>, Problem> {
     }
 }
 
-fn moment(text: &str) -> Result<Option<Timestamp>, Problem> {
-    match text.trim() {
-        "" => Ok(None),
-        text => text
-            .parse()
-            .map(Some)
-            .map_err(|_| Problem::invalid(format!("{text:?} is no time: 2026-11-21T09:30:00Z"))),
+/// A moment as the record's searches take it.
+fn at(
+    text: &str,
+    read: fn(&str, Timestamp) -> Result<String, ParseMomentError>,
+    now: Timestamp,
+) -> Result<Option<Timestamp>, Problem> {
+    if text.trim().is_empty() {
+        return Ok(None);
     }
+    let spelt = read(text, now).map_err(|error| Problem::invalid(error.to_string()))?;
+    let at = spelt.parse::<Timestamp>().map_err(Problem::internal)?;
+    Ok(Some(at))
 }
 
 const USUAL: usize = 200;

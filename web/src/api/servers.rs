@@ -141,13 +141,24 @@ pub(crate) async fn save(
 
 /// Forgets a server; its sandboxes end.
 #[utoipa::path(delete, path = "/api/v1/servers/{name}", tag = "servers",
-    responses((status = 204), (status = 404, body = Problem)))]
+    params(("If-Match" = Option<String>, Header, description = "the ETag of what is removed")),
+    responses((status = 204), (status = 404, body = Problem), (status = 412, body = Problem)))]
 pub(crate) async fn remove(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(name): Path<String>,
+    headers: HeaderMap,
 ) -> Result<StatusCode, Problem> {
-    remove_server(&app, &caller, name).await?;
+    caller.require(Permission::ManageServers)?;
+    let wanted = name.clone();
+    let there = app.ask(move |store| store.server(&wanted)).await?;
+    let there = there.ok_or_else(|| Problem::missing("server", &name))?;
+    let what = format!("server {name}");
+    let changed = || ChangeError::Meanwhile { what }.into();
+    let tag = there.tag();
+    let said = holds(&headers, Some(&tag), changed)?;
+    let seen = Some(tag).filter(|_| said.on_this);
+    remove_server(&app, &caller, name, seen).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -213,10 +224,16 @@ pub(crate) async fn save_server(
     app.change(caller.actor(app), change).await.map(drop)
 }
 
-/// Forgets a server and ends its sandboxes.
-pub(crate) async fn remove_server(app: &App, caller: &Caller, name: String) -> Result<(), Problem> {
+/// Forgets a server and ends its sandboxes; `seen` is the tag of what is removed.
+pub(crate) async fn remove_server(
+    app: &App,
+    caller: &Caller,
+    name: String,
+    seen: Option<String>,
+) -> Result<(), Problem> {
     caller.require(Permission::ManageServers)?;
-    let change = Change::RemoveServer { name };
+    let expected = seen;
+    let change = Change::RemoveServer { name, expected };
     app.change(caller.actor(app), change).await.map(drop)
 }
 

@@ -6,18 +6,18 @@ use std::sync::Arc;
 use axum::{
     Json,
     extract::State,
-    http::{StatusCode, Uri},
+    http::{HeaderMap, StatusCode, Uri},
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Asked, Body, Items, Order, Paging, Path, time};
+use super::{Asked, Body, Items, Order, Paging, Path, precondition::holds, time};
 use crate::{
     api_error::Problem,
     app::App,
     auth::Caller,
     role::Permission,
-    store::{Change, Name, Webhook, WebhookKind, webhooks::place_of},
+    store::{Change, ChangeError, Name, Webhook, WebhookKind, webhooks::place_of},
     webhooks::{TellError, key, message_id, once},
 };
 
@@ -72,13 +72,21 @@ pub(crate) async fn list(
 
 /// Sets up a webhook, or changes it as a whole.
 #[utoipa::path(put, path = "/api/v1/webhooks/{name}", tag = "approvals", request_body = NewWebhook,
-    responses((status = 204), (status = 400, body = Problem), (status = 409, body = Problem)))]
+    params(("If-None-Match" = Option<String>, Header, description = "`*`: the webhook is new")),
+    responses((status = 204), (status = 400, body = Problem), (status = 409, body = Problem),
+              (status = 412, body = Problem)))]
 pub(crate) async fn save(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(name): Path<String>,
+    headers: HeaderMap,
     Body(new): Body<NewWebhook>,
 ) -> Result<StatusCode, Problem> {
+    caller.require(Permission::ManageWebhooks)?;
+    let there = find(&app, &name).await?;
+    let what = format!("webhook {name}");
+    let changed = || ChangeError::Meanwhile { what }.into();
+    holds(&headers, there.map(|_| "").as_deref(), changed)?;
     save_webhook(&app, &caller, name, new).await?;
     Ok(StatusCode::NO_CONTENT)
 }

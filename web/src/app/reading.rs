@@ -290,6 +290,8 @@ mod tests {
         let mut his = std::pin::pin!(his.unwrap().unwrap());
         let entry = gig_audit::Entry::new(gig_audit::Event::Admin);
         recorder.record(entry).await.unwrap();
+        let begins = his.next().await;
+        assert!(matches!(begins, Some(crate::feed::Told::Begins(_))));
         let told = tokio::time::timeout(Duration::from_secs(10), his.next()).await;
         assert!(matches!(told.unwrap(), Some(crate::feed::Told::Record(..))));
         drop(open);

@@ -37,6 +37,14 @@ impl Record {
     }
 }
 
+/// Where a stream begins, which it says first.
+async fn begins(stream: &mut (impl Stream<Item = Told> + Unpin)) -> Marks {
+    match stream.next().await {
+        Some(Told::Begins(marks)) => marks,
+        other => panic!("{other:?}"),
+    }
+}
+
 /// The hosts of the next `count`, and where to go on.
 async fn hosts(
     stream: &mut (impl Stream<Item = Told> + Unpin),
@@ -50,6 +58,7 @@ async fn hosts(
                 hosts.push(found.row.host.clone().unwrap_or_default());
                 marks = at;
             }
+            Told::Begins(_) => {}
             other => panic!("{other:?}"),
         }
     }
@@ -94,6 +103,7 @@ async fn too_much_at_once_is_left_out_and_said() {
     let record = Record::of(&lab);
     let watching = watch(&lab.app, &Caller::itself("one"), (Filter::default(), None)).await;
     let mut watching = pin!(watching.unwrap());
+    begins(&mut watching).await;
     for _ in 0..=PAGES {
         let some = (0..PAGE).map(|_| record.write("many.test", VerdictWord::Allow));
         futures_util::future::join_all(some).await;
@@ -106,7 +116,7 @@ async fn too_much_at_once_is_left_out_and_said() {
     // Who was away for as much is told the same.
     let away = (Filter::default(), Some(Marks::default()));
     let back = watch(&lab.app, &Caller::itself("two"), away).await;
-    let told: Vec<Told> = back.unwrap().take(PAGE * PAGES + 1).collect().await;
+    let told: Vec<Told> = back.unwrap().take(PAGE * PAGES + 2).collect().await;
     assert!(matches!(told.last(), Some(Told::Left)));
     record.end();
 }
@@ -128,9 +138,34 @@ async fn few_watch_at_once_and_all_end_when_gig_does() {
     drop(other.unwrap());
     lab.app.feed.close();
     for mut one in watching {
+        begins(&mut one).await;
         assert!(matches!(one.next().await, Some(Told::End(_))));
         assert!(one.next().await.is_none());
     }
     assert!(lab.app.feed.watching.is_empty());
+    record.end();
+}
+
+#[tokio::test]
+async fn who_is_cut_off_before_anything_came_misses_nothing_and_who_is_beyond_the_end_is_told() {
+    let lab = Lab::new();
+    let record = Record::of(&lab);
+    record.write("before.test", VerdictWord::Deny).await;
+    let watch_from = async |after| {
+        let watching = watch(&lab.app, &Caller::itself("one"), (Filter::default(), after)).await;
+        Box::pin(watching.unwrap())
+    };
+    let marks = begins(&mut watch_from(None).await).await;
+    record.write("between.test", VerdictWord::Deny).await;
+    let mut back = watch_from(Some(marks.clone())).await;
+    assert_eq!(begins(&mut back).await, marks);
+    assert_eq!(hosts(&mut back, 1).await.0, ["between.test"]);
+    // As after a backup was put in the record's place.
+    let beyond: Marks = "1:99999".parse().unwrap();
+    let mut restored = watch_from(Some(beyond)).await;
+    begins(&mut restored).await;
+    assert!(matches!(restored.next().await, Some(Told::Left)));
+    record.write("after.test", VerdictWord::Deny).await;
+    assert_eq!(hosts(&mut restored, 1).await.0, ["after.test"]);
     record.end();
 }

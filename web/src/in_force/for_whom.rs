@@ -71,15 +71,13 @@ impl InForce<'_> {
     fn line(&mut self, server: &str, person: &str) -> Result<ForWhom, StoreError> {
         let ruling = self.of(server, person)?;
         let reference = ruling.policy.reference();
-        let floors = ruling.policy.floors().iter();
         Ok(ForWhom {
             people: Vec::new(),
             policy: reference.name.to_string(),
             version: reference.version,
             by: ruling.by.to_string(),
-            floors: floors
-                .map(|floor| floor.reference().name.to_string())
-                .collect(),
+            // Also where nothing is assigned: what is to be stands under them.
+            floors: self.floors_of(server, person),
         })
     }
 

@@ -177,12 +177,12 @@ async fn what_is_made_once_is_done_on_behalf_of_who_asks_and_keeps_its_place() {
     };
     let once = middleware::from_fn_with_state(Arc::clone(&lab.app), once);
     let router = Router::new()
-        .route("/api/v1/asks", post(asks))
+        .route("/api/v1/searches", post(asks))
         .layer(once)
         .with_state(Arc::clone(&lab.app));
     let place = Arc::new(Places::new(1, 1).take().await.unwrap());
     let request = |place: Option<Arc<Place>>| {
-        let mut request = Request::post("/api/v1/asks")
+        let mut request = Request::post("/api/v1/searches")
             .header("idempotency-key", "\"k\"")
             .extension(Caller::itself("ana"))
             .body(Body::empty())

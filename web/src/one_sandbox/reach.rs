@@ -161,9 +161,13 @@ fn read(
 
 fn secret(policy: &Policy, name: String) -> SecretReach {
     let uses = name.parse().map(|name| policy.uses_of(&name));
-    let words = |one: SecretUse| match (one.captures, one.entrusted) {
-        (true, _) => format!("{} (tokens in its answers become it)", one.target),
-        (_, true) => format!("{} (the program may hold the value)", one.target),
+    let words = |one: SecretUse| match (one.unplaced, one.captures, one.entrusted) {
+        (true, ..) => format!(
+            "{}, never put in: clear text alone is allowed there",
+            one.target
+        ),
+        (_, true, _) => format!("{} (tokens in its answers become it)", one.target),
+        (_, _, true) => format!("{} (the program may hold the value)", one.target),
         _ => one.target,
     };
     let uses = uses.unwrap_or_default().into_iter().map(words);

@@ -111,10 +111,12 @@ pub(crate) async fn show(State(app): State<Arc<App>>, caller: Caller) -> Answer 
         frame: Frame::new(&caller, "/"),
         decisions,
         span,
-        since: lately.as_ref().map_or_else(String::new, |_| {
-            let day = app.now() - jiff::SignedDuration::from_hours(24);
-            format!("&since={day:.0}")
-        }),
+        // From the first hour that is counted, which began before this time yesterday or behind it.
+        since: lately
+            .as_ref()
+            .and_then(|lately| lately.hours.first())
+            .map(|first| format!("&since={}:00Z", first.begins.replace(' ', "T")))
+            .unwrap_or_default(),
         alarms: app.traffic.alarms.load(Relaxed),
         running: sandboxes.iter().filter(|one| one.ended.is_none()).count(),
         servers: app.ask(|store| store.servers()).await?.len(),

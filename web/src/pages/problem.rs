@@ -90,7 +90,7 @@ pub(crate) async fn framed(request: Request, next: Next) -> Response {
 }
 
 /// The page of this gig that a browser says it came from, unless that is the one that is asked for.
-fn back(headers: &HeaderMap, asked: &Uri) -> String {
+pub(crate) fn back(headers: &HeaderMap, asked: &Uri) -> String {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let from = text(header::REFERER).and_then(|from| from.parse::<Uri>().ok());
     let from = from.filter(|from| from.authority().map(|it| it.as_str()) == text(header::HOST));

@@ -104,7 +104,7 @@ pub(crate) async fn remove(
     caller: Caller,
     Path(name): Path<String>,
 ) -> Answer {
-    remove_server(&app, &caller, name).await?;
+    remove_server(&app, &caller, name, None).await?;
     Ok(told(Done::Removed, "/servers"))
 }
 

@@ -46,6 +46,21 @@ impl SignInPage<'_> {
 pub(crate) struct Next {
     #[serde(default)]
     next: String,
+    /// They sent a form when they had been signed out.
+    #[serde(default)]
+    undone: String,
+}
+
+/// To where somebody signs in who sent a form and was signed out: then to where it was kept, or back to its page, which is
+/// told that nothing was done.
+pub(crate) fn instead(asked: &str, kept: Option<&str>, back: &str) -> Response {
+    let next = super::in_query(kept.unwrap_or(back));
+    to(&match kept {
+        // Who wanted to be out is.
+        _ if asked == "/sign-out" => "/sign-in".to_owned(),
+        Some(_) => format!("/sign-in?next={next}"),
+        None => format!("/sign-in?undone=form&next={next}"),
+    })
 }
 
 #[derive(Deserialize)]
@@ -65,7 +80,10 @@ pub(crate) async fn form(
     InAddress(asked): InAddress<Next>,
 ) -> Response {
     shown(&SignInPage {
-        problem: "",
+        problem: match asked.undone.as_str() {
+            "" => "",
+            _ => UNDONE,
+        },
         name: "",
         next: own_path(&asked.next),
         provider: provider(&app),
@@ -216,6 +234,10 @@ fn own_path(next: &str) -> &str {
     let own = next.starts_with('/') && !next.starts_with("//") && next.bytes().all(plain);
     if own { next } else { "/" }
 }
+
+/// To who was signed out when they sent a form.
+const UNDONE: &str =
+    "You had been signed out: what you sent was not done. Sign in, and send it again.";
 
 #[cfg(test)]
 mod tests {

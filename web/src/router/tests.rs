@@ -23,6 +23,7 @@ mod allowed;
 mod asked;
 mod bound;
 mod console;
+mod described;
 mod furnished;
 mod judged;
 mod long;

@@ -303,6 +303,8 @@ pub enum Change {
     RemoveServer {
         /// Which.
         name: String,
+        /// The tag of what was seen; refuse when it is another one now.
+        expected: Option<String>,
     },
     /// A sandbox that another node has is to end.
     StopSandbox {

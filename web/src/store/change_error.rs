@@ -32,9 +32,7 @@ pub enum ChangeError {
         name: String,
     },
     /// Somebody else changed it meanwhile.
-    #[error(
-        "{name} was changed meanwhile: it is at version {current} now; look at it and try again"
-    )]
+    #[error("{}", stale(name, *current))]
     Stale {
         /// Which policy.
         name: String,
@@ -151,4 +149,13 @@ pub enum ChangeError {
     /// The database failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+/// What became of a policy that was changed from another version.
+fn stale(name: &str, current: u64) -> String {
+    match current {
+        0 => format!("there is no policy {name}, or no more: look again, and try again"),
+        _ => format!(
+            "{name} was changed meanwhile: it is at version {current} now; look at it and try again"
+        ),
+    }
 }

@@ -71,7 +71,7 @@ pub(super) fn make(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outc
         Change::SaveWebhook { .. } => webhooks::save(db, change, actor)?,
         Change::RemoveWebhook { name } => webhooks::remove(db, name)?,
         Change::SaveServer { .. } => return save_server(db, change, actor),
-        Change::RemoveServer { name } => remove_server(db, name)?,
+        Change::RemoveServer { name, expected } => remove_server(db, name, expected.as_deref())?,
         Change::StopSandbox { sandbox, .. } => stops::ask(db, *sandbox, now)?,
         Change::SaveSearch { .. } => save_search(db, change, actor)?,
         Change::RemoveSearch { id } => {
@@ -148,7 +148,17 @@ fn set_password(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outcome
     Ok(())
 }
 
-fn remove_server(db: &Transaction<'_>, name: &str) -> Outcome {
+fn remove_server(db: &Transaction<'_>, name: &str, expected: Option<&str>) -> Outcome {
+    if let Some(expected) = expected {
+        let there = db.query_row(rows::ONE_SERVER, [name], rows::server);
+        if there
+            .optional()?
+            .is_none_or(|server| server.tag() != expected)
+        {
+            let what = format!("server {name}");
+            return Err(Refused::Change(ChangeError::Meanwhile { what }));
+        }
+    }
     // Else who registers it again would put it under another policy or give it another reach, alone.
     if proposals::rule_is_on(db)? {
         alone::remember_network(db, name)?;

@@ -359,6 +359,7 @@ fn an_assigned_policy_stays_and_goes_with_its_server(store: &dyn Store) {
         store,
         &Change::RemoveServer {
             name: "s".to_owned(),
+            expected: None,
         },
     )
     .unwrap();
@@ -409,7 +410,14 @@ fn a_server_that_was_removed_gets_nothing_of_what_is_for_all(store: &dyn Store) 
     };
     assert_eq!(in_force(), "wide");
     let name = "one".to_owned();
-    apply(store, &Change::RemoveServer { name }).unwrap();
+    apply(
+        store,
+        &Change::RemoveServer {
+            name,
+            expected: None,
+        },
+    )
+    .unwrap();
     assert_eq!(in_force(), "no longer registered");
 }
 

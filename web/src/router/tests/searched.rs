@@ -270,6 +270,7 @@ async fn a_start_that_failed_leads_to_no_sandbox_and_a_sandbox_to_no_server_that
     }
     appliance.lab.make(&Change::RemoveServer {
         name: "docs".to_owned(),
+        expected: None,
     });
     let page = get(&own).await;
     assert!(page.contains("registered no longer"), "{page}");
@@ -298,5 +299,94 @@ async fn what_is_wrong_with_a_search_is_told_beside_its_form() {
     ] {
         let shown = appliance.page(what, &cookies[4]).await;
         assert_eq!(shown.status, 400, "{what}: {shown:?}");
+    }
+}
+
+#[tokio::test]
+async fn traffic_is_what_programs_asked_for_and_nothing_else() {
+    let appliance = Furnished::new().await;
+    let cookies = signed_in(&appliance);
+    let asked = [Event::Dns, Event::Connect];
+    let asked = asked.map(|event| record(event, Some(VerdictWord::Allow), "a.example"));
+    let others = [Event::Response, Event::Finding, Event::Admin, Event::Auth];
+    let others = others.map(|event| record(event, Some(VerdictWord::Deny), "a.example"));
+    appliance.record(asked.into_iter().chain(others)).await;
+    let events = async |query: &str| {
+        let what = format!("GET /api/v1/audit?{query}");
+        let found = appliance.page(&what, &cookies[4]).await.json();
+        let records = found["records"].as_array().unwrap().clone();
+        let mut events: Vec<String> = records
+            .iter()
+            .map(|one| one["event"].as_str().unwrap().to_owned())
+            .collect();
+        events.sort();
+        events
+    };
+    assert_eq!(events("event=traffic").await, ["connect", "dns", "request"]);
+    assert_eq!(events("event=traffic&verdict=deny").await, ["request"]);
+    assert!(events("").await.len() > 7, "there is more");
+}
+
+#[tokio::test]
+async fn a_span_before_now_and_a_whole_day_are_searched() {
+    let appliance = Furnished::new().await;
+    let cookies = signed_in(&appliance);
+    let found = async |query: &str| {
+        let what = format!("GET /audit?event=request&{query}");
+        let page = appliance.page(&what, &cookies[4]).await;
+        assert_eq!(page.status, 200, "{query}: {}", page.body);
+        page.body.contains("new.example")
+    };
+    let page = appliance
+        .page("GET /api/v1/audit?event=request", &cookies[4])
+        .await;
+    let time = page.json()["records"][0]["time"].clone();
+    let day = time.as_str().unwrap().split_once('T').unwrap().0.to_owned();
+    assert!(found(&format!("since={day}&until={day}")).await);
+    for span in ["1h", "7d"] {
+        let query = format!("since={span}");
+        let is_now = found(&query).await;
+        let by_api = appliance
+            .page(
+                &format!("GET /api/v1/audit?event=request&{query}"),
+                &cookies[4],
+            )
+            .await;
+        let by_api = !by_api.json()["records"].as_array().unwrap().is_empty();
+        assert_eq!(is_now, by_api, "{span}");
+    }
+    // A search that is kept goes with the time.
+    let form = [
+        ("cookie", cookies[4].as_str()),
+        ("origin", "http://127.0.0.1"),
+        ("content-type", "application/x-www-form-urlencoded"),
+    ];
+    let kept = appliance
+        .send("POST /searches", &form, "title=lately&query=since%3D1h")
+        .await;
+    assert_eq!(kept.headers["location"], "/audit?since=1h", "{kept:?}");
+    let none = appliance.page("GET /audit?since=soon", &cookies[4]).await;
+    assert_eq!(none.status, 400);
+    assert!(none.body.contains("90s, 30m, 12h, 7d"), "{}", none.body);
+}
+
+#[tokio::test]
+async fn a_lookalike_is_marked_in_every_list() {
+    let appliance = Furnished::new().await;
+    let cookies = signed_in(&appliance);
+    let host = "xn--pple-43d.com";
+    let denied = super::furnished::denial(&appliance.sandbox, ("ana", host, "/x"));
+    appliance.record([denied]).await;
+    let tag = "it looks like apple.com and is another host\">lookalike</span>";
+    for page in [
+        "/audit",
+        "/live",
+        "/",
+        "/servers/docs",
+        "/sandboxes/{sandbox}",
+    ] {
+        let shown = appliance.page(&format!("GET {page}"), &cookies[4]).await;
+        assert_eq!(shown.status, 200, "{page}: {shown:?}");
+        assert!(shown.body.contains(tag), "{page}: {}", shown.body);
     }
 }

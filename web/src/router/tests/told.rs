@@ -139,6 +139,36 @@ async fn a_secret_that_is_refused_stands_in_its_form_again_without_its_value() {
     assert!(!answer.body.contains("hush-hush"), "{}", answer.body);
 }
 
+#[tokio::test]
+async fn who_was_signed_out_in_a_form_is_told_that_nothing_was_done_and_led_back() {
+    let appliance = Furnished::new().await;
+    let sent = async |path: &str, referer: &str| {
+        let fields = [
+            ("cookie", "gig=nobodys"),
+            ("origin", "http://127.0.0.1"),
+            ("host", "127.0.0.1"),
+            ("referer", referer),
+            FORM,
+        ];
+        let answer = appliance.send(path, &fields, "act=approve").await;
+        assert_eq!(answer.status, 303, "{path}: {answer:?}");
+        answer.headers["location"].to_str().unwrap().to_owned()
+    };
+    let own = "http://127.0.0.1/approvals?before=3";
+    let to = sent("POST /approvals/1", own).await;
+    assert_eq!(to, "/sign-in?undone=form&next=%2Fapprovals%3Fbefore%3D3");
+    let page = appliance.page(&format!("GET {to}"), "").await;
+    for words in [
+        "what you sent was not done",
+        "value=\"/approvals?before=3\"",
+    ] {
+        assert!(page.body.contains(words), "{words}: {}", page.body);
+    }
+    let other = sent("POST /approvals/1", "https://evil.example/x").await;
+    assert_eq!(other, "/sign-in?undone=form&next=");
+    assert_eq!(sent("POST /sign-out", own).await, "/sign-in");
+}
+
 /// A name that is taken is no change of what has it.
 #[tokio::test]
 async fn a_webhook_or_team_takes_the_place_of_another_only_where_that_is_said() {
@@ -204,7 +234,7 @@ async fn what_could_not_be_done_is_told_among_the_sections_with_the_way_back() {
         (
             "POST /approvals/rule",
             &cookies[4],
-            400,
+            422,
             "This cannot be done so",
         ),
     ] {

@@ -87,7 +87,7 @@ impl Change {
             | Self::RemovePolicy { name, .. }
             | Self::RemoveTeam { name, .. }
             | Self::RemoveWebhook { name }
-            | Self::RemoveServer { name } => name,
+            | Self::RemoveServer { name, .. } => name,
             Self::StopSandbox { server, .. } => server,
             Self::StartSession { user, .. } => user,
             Self::EndSession { id }
@@ -125,7 +125,7 @@ impl Change {
                 entry.server = place.server().map(Into::into);
             }
             Self::SaveServer { name, .. } => entry.server = Some(name.as_str().into()),
-            Self::RemoveServer { name } => entry.server = Some(name.as_str().into()),
+            Self::RemoveServer { name, .. } => entry.server = Some(name.as_str().into()),
             Self::StopSandbox { sandbox, server } => {
                 (entry.sandbox, entry.server) = (Some(*sandbox), Some(server.as_str().into()));
             }

@@ -270,7 +270,14 @@ fn a_floor_is_set_listed_recorded_and_keeps_its_policy(store: &dyn Store) {
     assert!(matches!(used, Err(ChangeError::InUse { .. })), "{used:?}");
     apply(store, &floor(None, None)).unwrap();
     let name = "docs".to_owned();
-    apply(store, &Change::RemoveServer { name }).unwrap();
+    apply(
+        store,
+        &Change::RemoveServer {
+            name,
+            expected: None,
+        },
+    )
+    .unwrap();
     assert!(
         store.floors().unwrap().is_empty(),
         "it goes with its server"

@@ -1,0 +1,122 @@
+//! The operations that there are: a name of its own for each, and on which conditions it is asked.
+
+use std::{collections::HashMap, sync::LazyLock};
+
+use http::Method;
+use utoipa::{
+    Modify, OpenApi as _,
+    openapi::{
+        OpenApi,
+        path::{Operation, ParameterIn, PathItem},
+    },
+};
+
+use super::Document;
+
+/// Names each by its method and path (`put_policies_name`): generators of clients make a function of it.
+pub(super) struct Ids;
+
+/// Which preconditions (RFC 9110 §13.1) an operation holds against what is there.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Preconditions {
+    pub(crate) if_match: bool,
+    pub(crate) if_none_match: bool,
+}
+
+impl Modify for Ids {
+    fn modify(&self, document: &mut OpenApi) {
+        for (path, item) in &mut document.paths.paths {
+            let words = path.strip_prefix("/api/v1").unwrap_or(path);
+            let words = words.replace(['{', '}'], "").replace(['/', '-', '.'], "_");
+            for (method, operation) in operations_of(item) {
+                let method = method.as_str().to_ascii_lowercase();
+                operation.operation_id = Some(format!("{method}{words}"));
+            }
+        }
+    }
+}
+
+/// What an operation of the API holds; `None` where there is none at this path by this method.
+pub(crate) fn preconditions(method: &Method, path: &str) -> Option<Preconditions> {
+    static KNOWN: LazyLock<HashMap<(Method, String), Preconditions>> = LazyLock::new(|| {
+        let mut document = Document::openapi();
+        let items = document.paths.paths.iter_mut();
+        let all = items.flat_map(|(path, item)| {
+            let of = |(method, operation): (Method, &mut Operation)| {
+                ((method, path.clone()), held(operation))
+            };
+            operations_of(item).into_iter().map(of).collect::<Vec<_>>()
+        });
+        all.collect()
+    });
+    KNOWN.get(&(method.clone(), path.to_owned())).copied()
+}
+
+fn held(operation: &Operation) -> Preconditions {
+    let says = |name: &str| {
+        let parameters = operation.parameters.iter().flatten();
+        let mut named = parameters.filter_map(|one| match one {
+            utoipa::openapi::RefOr::T(one) => Some(one),
+            utoipa::openapi::RefOr::Ref(_) => None,
+        });
+        named.any(|one| one.name == name && one.parameter_in == ParameterIn::Header)
+    };
+    Preconditions {
+        if_match: says("If-Match"),
+        if_none_match: says("If-None-Match"),
+    }
+}
+
+fn operations_of(item: &mut PathItem) -> Vec<(Method, &mut Operation)> {
+    let all = [
+        (Method::GET, &mut item.get),
+        (Method::PUT, &mut item.put),
+        (Method::POST, &mut item.post),
+        (Method::DELETE, &mut item.delete),
+        (Method::PATCH, &mut item.patch),
+    ];
+    let there = all.into_iter();
+    there
+        .filter_map(|(method, operation)| Some((method, operation.as_mut()?)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_operation_has_a_name_of_its_own() {
+        let mut document = Document::openapi();
+        let mut names = Vec::new();
+        for item in document.paths.paths.values_mut() {
+            for (_, operation) in operations_of(item) {
+                names.push(operation.operation_id.clone().unwrap());
+            }
+        }
+        let count = names.len();
+        assert!(count > 60, "{count}");
+        let numbered = |name: &&String| name.ends_with(|end: char| end.is_ascii_digit());
+        let numbered: Vec<_> = names.iter().filter(numbered).collect();
+        assert!(
+            numbered.is_empty(),
+            "two handlers have one name: {numbered:?}"
+        );
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+
+    #[test]
+    fn what_an_operation_holds_is_known() {
+        let of = |method: Method, path: &str| preconditions(&method, path);
+        let both = Preconditions {
+            if_match: true,
+            if_none_match: true,
+        };
+        assert_eq!(of(Method::PUT, "/api/v1/policies/{name}"), Some(both));
+        let none = Some(Preconditions::default());
+        assert_eq!(of(Method::DELETE, "/api/v1/users/{name}"), none);
+        assert_eq!(of(Method::PUT, "/api/v1/users"), None);
+    }
+}
