@@ -99,6 +99,16 @@ pub struct Attempt {
     pub count: u64,
 }
 
+impl Attempt {
+    /// How often it was denied.
+    pub(crate) const fn denied(&self) -> u64 {
+        match self.outcome {
+            Outcome::Denied(_) => self.count,
+            Outcome::Allowed | Outcome::Observed(_) => 0,
+        }
+    }
+}
+
 impl Asked {
     /// The host or name.
     #[must_use]

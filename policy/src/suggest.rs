@@ -48,6 +48,8 @@ pub struct Suggestion {
     pub uncovered: Vec<Asked>,
     /// What a person should know of what was left out.
     pub notes: Vec<String>,
+    /// How many of the attempts that it speaks of were denied when they were made.
+    pub denied: u64,
 }
 
 /// Writes the narrowest policy for `attempts`; what `base` allows already is left out of it. Of the document that it
@@ -100,6 +102,7 @@ pub fn suggest(
         draft,
         uncovered,
         notes,
+        denied: wanted.iter().map(|attempt| attempt.denied()).sum(),
     }
 }
 
@@ -111,9 +114,14 @@ fn remarks(wanted: &[&Attempt]) -> Vec<String> {
     let (Some(first), Some(last)) = (times.clone().min(), times.max()) else {
         return vec!["Nothing was tried that is not allowed already.".to_owned()];
     };
+    let denied: u64 = wanted.iter().map(|attempt| attempt.denied()).sum();
+    let denied = match denied {
+        0 => String::new(),
+        denied => format!(" Denied when they were made: {denied}."),
+    };
     vec![
         format!(
-            "Suggested from {} from {first} to {last}.",
+            "Suggested from {} from {first} to {last}.{denied}",
             plural(count, "attempt")
         ),
         "Each entry says what it rests on: read it before you trust it.".to_owned(),

@@ -56,6 +56,8 @@ pub(crate) struct Suggested {
     pub(crate) covered: String,
     /// The document, each rule with its evidence.
     pub(crate) document: String,
+    /// How many of the attempts that it opens were denied when they were made.
+    pub(crate) denied: u64,
     /// What it does not cover; ends after 200.
     pub(crate) uncovered: Vec<String>,
     /// What a person should know of what was left out; ends after 200.
@@ -179,6 +181,7 @@ pub(crate) async fn suggestion(
             draft,
             uncovered,
             notes,
+            denied,
         } = {
             let kept = |name: &str| app.store.policy(name, None).map_err(Problem::internal);
             let kept = match (kept(&name)?, &instead) {
@@ -197,6 +200,7 @@ pub(crate) async fn suggestion(
             complete: read.extent.is_complete(),
             covered: read.extent.words(),
             document: draft.to_string(),
+            denied,
             uncovered: uncovered
                 .iter()
                 .take(MOST_LISTED)

@@ -24,6 +24,8 @@ pub(super) struct Tried {
     pub(super) bare: u64,
     /// Questions for the name alone.
     pub(super) names: u64,
+    /// Of all of them, how many were denied.
+    pub(super) denied: u64,
     /// What must be opened for it, and is.
     pub(super) private: BTreeSet<IpNet>,
     /// Secrets whose value the program was handed, and sent.
@@ -34,7 +36,7 @@ pub(super) struct Tried {
 }
 
 impl Tried {
-    /// `12 requests, 3 connections, 2026-11-21T10:00:00Z to 2026-11-21T10:05:00Z`.
+    /// `12 requests, 3 connections, 2026-11-21T10:00:00Z to 2026-11-21T10:05:00Z; 4 denied then`.
     pub(super) fn evidence(&self) -> String {
         let requests: u64 = self.requests.values().flat_map(BTreeMap::values).sum();
         let counts = [
@@ -49,11 +51,17 @@ impl Tried {
                 word => plural(count, word),
             })
             .collect();
-        match &self.times {
-            Some((first, last)) if first == last => format!("{}, {first}", counts.join(", ")),
-            Some((first, last)) => format!("{}, {first} to {last}", counts.join(", ")),
-            None => counts.join(", "),
-        }
+        let times = match &self.times {
+            Some((first, last)) if first == last => format!(", {first}"),
+            Some((first, last)) => format!(", {first} to {last}"),
+            None => String::new(),
+        };
+        let denied = match self.denied {
+            0 => String::new(),
+            denied if denied == requests + self.bare + self.names => "; denied then".to_owned(),
+            denied => format!("; {denied} denied then"),
+        };
+        format!("{}{times}{denied}", counts.join(", "))
     }
 }
 
@@ -100,6 +108,7 @@ pub(super) fn gather(
         tried.entrusted.extend(attempt.entrusted.iter().cloned());
         widen(&mut tried.times, &attempt.first);
         widen(&mut tried.times, &attempt.time);
+        tried.denied += attempt.denied();
         match &attempt.asked {
             Asked::Name(_) => {
                 tried.names += attempt.count;

@@ -12,7 +12,7 @@ play(async journey => {
   await journey.to(page, '/');
   await journey.shot(page, 'waiting');
   // The first click: the editor, with the rule in it. The second: saved.
-  await journey.click(page, 'link', 'Allow this host');
+  await journey.click(page, 'link', /^Allow this host/);
   await heading(page, 'Edit web');
   check((await page.getByLabel('Document').inputValue()).includes('wanted.test'), 'no rule');
   await journey.shot(page, 'rule');
@@ -31,5 +31,5 @@ play(async journey => {
   await journey.click(page, 'link', 'The rule that let it pass');
   check((await page.locator('.source mark').innerText()).includes('wanted.test'), 'not the rule');
   await journey.to(page, '/');
-  check(await page.getByRole('link', { name: 'Allow this host', exact: true }).count() === 0, 'it waits still');
+  check(await page.getByRole('link', { name: /^Allow this host/ }).count() === 0, 'it waits still');
 });

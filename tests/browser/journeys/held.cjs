@@ -32,7 +32,13 @@ play(async journey => {
 
   row = await waits('ever');
   await journey.shot(page, 'waits-again');
-  await journey.click(page, 'button', 'This path, for ever', row);
+  // What stands for ever is looked at first.
+  await journey.click(page, 'link', 'This path, for ever…', row);
+  await heading(page, 'Allow it for ever?');
+  check((await page.innerText('main')).includes('/ever'), 'nobody sees which path');
+  await page.getByLabel('Why').fill('the team asked');
+  await journey.shot(page, 'for-ever');
+  await journey.click(page, 'button', 'Allow it for ever');
   await heading(page, 'Approvals');
   row = await waits('never');
   await journey.click(page, 'button', 'Deny', row);

@@ -83,7 +83,9 @@ pub(crate) struct AuditAsked {
     pub(crate) alarm: String,
     /// `403`, `4xx`.
     #[serde(default)]
-    #[param(pattern = "^([1-5]xx|[1-9][0-9]{0,4}|0)$")]
+    #[param(
+        pattern = "^([1-5]xx|[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]|0)?$"
+    )]
     pub(crate) status: String,
     /// A secret's name.
     #[serde(default)]
@@ -226,7 +228,8 @@ fn status(text: &str) -> Result<Vec<String>, Problem> {
 }
 
 fn one_of(all: &[&'static str]) -> Object {
-    let all = all.iter().copied();
+    // An empty field is none, as forms send it.
+    let all = all.iter().copied().chain([""]);
     ObjectBuilder::new()
         .schema_type(Type::String)
         .enum_values(Some(all))

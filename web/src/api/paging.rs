@@ -114,8 +114,10 @@ pub(crate) fn given<'a, D: Deserializer<'a>>(from: D) -> Result<String, D::Error
 /// When it is none.
 pub(crate) fn given_number<'a, D: Deserializer<'a>>(from: D) -> Result<Option<u64>, D::Error> {
     let cursor = String::deserialize(from)?;
-    let number = cursor.trim().parse();
-    number.map(Some).map_err(|_| D::Error::custom(NO_CURSOR))
+    // As far as the document says that numbers go (`int64`).
+    let number = cursor.trim().parse::<i64>().ok();
+    let number = number.and_then(|number| u64::try_from(number).ok());
+    number.map(Some).ok_or_else(|| D::Error::custom(NO_CURSOR))
 }
 
 /// How many a page has at most: as asked, or as is `usual`.

@@ -124,12 +124,14 @@ pub(crate) fn suggest_policy(args: &PolicySuggestArgs) -> anyhow::Result<ExitSta
         draft,
         uncovered,
         notes,
+        denied,
     } = &suggestion;
     let uncovered: Vec<_> = uncovered.iter().map(ToString::to_string).collect();
     let document = json!({
         "records": traffic.records,
         "document": draft.to_string(),
         "entries": draft.entries.len(),
+        "denied": denied,
         "uncovered": uncovered,
         "notes": notes,
     });

@@ -300,6 +300,16 @@ impl EditPage {
              Nothing is saved yet.",
             made.records, made.covered
         );
+        if made.denied > 0 {
+            self.note += &format!(
+                " It opens what was denied {} when it was asked for: look at each entry that says so.",
+                match made.denied {
+                    1 => "once".to_owned(),
+                    count => format!("{count} times"),
+                }
+            );
+            self.note_class = "warn";
+        }
         self.reason = "suggested from what was recorded".to_owned();
         self.document = made.document;
         self.left_out = made.notes;
@@ -309,7 +319,6 @@ impl EditPage {
         Ok(())
     }
 
-    /// Whether the button proposes.
     /// What the button that saves it says.
     fn save(&self) -> &'static str {
         match self.saving {
