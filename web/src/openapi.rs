@@ -9,7 +9,7 @@ use axum::{
 use utoipa::{
     Modify, OpenApi,
     openapi::{
-        Object, Required, Type,
+        KnownFormat, Object, ObjectBuilder, Required, SchemaFormat, Type,
         path::{ParameterBuilder, ParameterIn},
         security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme},
     },
@@ -76,12 +76,13 @@ impl Modify for Schemes {
                 .split('{')
                 .skip(1)
                 .filter_map(|rest| rest.split('}').next());
+            let kind = path.split('/').nth(3).unwrap_or_default();
             let named = names.map(|name| {
                 ParameterBuilder::new()
                     .name(name)
                     .parameter_in(ParameterIn::Path)
                     .required(Required::True)
-                    .schema(Some(Object::with_type(Type::String)))
+                    .schema(Some(in_path(kind, name)))
                     .build()
             });
             let named: Vec<_> = named.collect();
@@ -95,6 +96,27 @@ impl Modify for Schemes {
         components.add_security_scheme("session", SecurityScheme::ApiKey(session));
     }
 }
+
+/// What stands in a path: the name of a thing of this kind, or its number.
+fn in_path(kind: &str, name: &str) -> Object {
+    let text = ObjectBuilder::new().schema_type(Type::String);
+    match (kind, name) {
+        ("secrets", "name") => text.pattern(Some(SECRET)),
+        (_, "name") => text.pattern(Some(NAME)),
+        ("audit", "format") => text.enum_values(Some(["jsonl", "csv", "ocsf"])),
+        (_, "version") | ("proposals", "id") => ObjectBuilder::new()
+            .schema_type(Type::Integer)
+            .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int64)))
+            .minimum(Some(0)),
+        _ => text.min_length(Some(1)),
+    }
+    .build()
+}
+
+/// As `store::Name` has it.
+const NAME: &str = "^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$";
+/// As `gig_policy::SecretName` has it.
+const SECRET: &str = "^[A-Za-z_][A-Za-z0-9_]{0,127}$";
 
 /// `GET /api/v1/openapi.json`.
 pub(crate) async fn show() -> Response {
@@ -126,6 +148,26 @@ mod tests {
         for path in routed {
             assert!(paths.contains_key(path), "{path} is not in the document");
         }
+    }
+
+    #[test]
+    fn a_name_in_a_path_is_one_that_there_can_be() {
+        let name = |text: &str| text.parse::<crate::store::Name>().is_ok();
+        let secret = |text: &str| text.parse::<gig_policy::SecretName>().is_ok();
+        for (most, longest, first, is_one) in [
+            (NAME, 64, '1', &name as &dyn Fn(&str) -> bool),
+            (SECRET, 128, '_', &secret),
+        ] {
+            let last = format!("{{0,{}}}$", longest - 1);
+            assert!(most.ends_with(&last), "{most}");
+            let text = |length: usize| format!("{first}{}", "a".repeat(length - 1));
+            assert!(
+                is_one(&text(longest)) && !is_one(&text(longest + 1)),
+                "{most}"
+            );
+            assert!(!is_one("") && !is_one("a b") && !is_one("-a"), "{most}");
+        }
+        assert!(name("a.b_c@d-e") && secret("A_1"));
     }
 
     #[test]

@@ -236,12 +236,14 @@ pub(crate) async fn versions(
     caller.require(Permission::Look)?;
     let limit = counted(asked.limit)?;
     let wanted = name.clone();
-    let heads = app
-        .ask(move |store| store.versions(&wanted, asked.cursor, limit))
-        .await?;
-    if heads.is_empty() && asked.cursor.is_none() {
-        return Err(Problem::missing("policy", &name));
-    }
+    let heads = app.ask(move |store| {
+        let heads = store.versions(&wanted, asked.cursor, limit)?;
+        // Behind the last one there are none, of a policy that there is.
+        let is_there = !heads.is_empty() || !store.versions(&wanted, None, 1)?.is_empty();
+        Ok(is_there.then_some(heads))
+    });
+    let heads = heads.await?;
+    let heads = heads.ok_or_else(|| Problem::missing("policy", &name))?;
     let full = heads.len() == usize::try_from(limit).unwrap_or_default();
     let last = heads.last().map(|head| head.version);
     let next = last.filter(|version| full && *version > 1);

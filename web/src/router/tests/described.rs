@@ -138,6 +138,14 @@ async fn what_is_refused_is_refused_whatever_is_known_and_said_as_it_is() {
         .of("POST /api/v1/policies/%C2%84/simulate", None, &document)
         .await;
     assert!(matches!(named.status, 400 | 422), "{named:?}");
+    for (what, status) in [
+        ("GET /api/v1/policies/nosuch/versions?cursor=5", 404),
+        ("GET /api/v1/policies/nosuch/versions", 404),
+        ("GET /api/v1/policies/p/versions?cursor=1", 200),
+    ] {
+        let answer = admin.of(what, None, &Value::Null).await;
+        assert_eq!(answer.status, status, "{what}: {answer:?}");
+    }
     // A word of a list, and JSON that is none of what is taken.
     let body = json!({"name": "q", "role": ["admin"]});
     let refused = admin.of("POST /api/v1/tokens", None, &body).await;
