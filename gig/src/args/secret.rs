@@ -146,8 +146,8 @@ pub(crate) struct SecretRotateArgs {
         conflicts_with = "new_passphrase_file"
     )]
     pub(crate) new_passphrase_fd: Option<u16>,
-    /// How long the old value stays known (default 0s), or who holds the old master key may go on
-    /// (default 24h)
+    /// How long the old value stays known (default 0s, which ends all before it; of two times that a value was
+    /// promised the longer holds), or who holds the old master key may go on (default 24h)
     #[arg(long, value_name = "DURATION", value_parser = value::span)]
     pub(crate) grace: Option<Duration>,
     #[command(flatten)]
