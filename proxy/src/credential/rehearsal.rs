@@ -149,7 +149,8 @@ impl Rehearsal {
         };
         match policy.decide_request(&host, port, &decided.intent) {
             Verdict::Allow(mut permit) => {
-                is_meant(&self.headers, decided, &mut permit).map_err(not_meant)?;
+                is_meant(&self.headers, decided, &mut permit)
+                    .map_err(|denial| not_meant(*denial))?;
                 Ok(permit)
             }
             Verdict::Deny(denial) => Err(unlet(denial.reason, "no rule allows such a request")),
@@ -287,7 +288,7 @@ fn unlet(reason: DenyReason, why: &str) -> Refused {
     }
 }
 
-fn not_meant(denial: Box<Denial>) -> Refused {
+fn not_meant(denial: Denial) -> Refused {
     Refused {
         reason: denial.reason,
         why: denial.hint,
