@@ -278,6 +278,15 @@ fn a_test_says_what_is_done_where_nothing_is_placed_and_asks_nobody() {
 }
 
 #[test]
+fn a_policy_to_test_with_may_come_by_standard_input() {
+    let vault = Vault::new();
+    vault.set(&["TOKEN"], VALUE);
+    let words = [&["test"][..], &USER, &["--policy", "-"]].concat();
+    let answer = vault.gig(&words, POLICY);
+    assert_eq!(answer.status, 0, "{answer:?}");
+}
+
+#[test]
 fn a_value_in_the_tested_request_is_refused() {
     let vault = Vault::new();
     vault.set(&["TOKEN"], VALUE);

@@ -86,6 +86,15 @@ pub(crate) struct PassphraseArgs {
     pub(crate) passphrase_fd: Option<u16>,
 }
 
+impl PassphraseArgs {
+    /// The option that says where it is, as it was given.
+    pub(crate) fn named(&self) -> Option<String> {
+        let file = self.passphrase_file.as_ref();
+        let file = file.map(|path| format!("--passphrase-file {}", path.display()));
+        file.or_else(|| self.passphrase_fd.map(|fd| format!("--passphrase-fd {fd}")))
+    }
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct ChangeArgs {
     /// Append the record of the change here; `-` is standard error (default: audit.jsonl in the data
