@@ -10,7 +10,7 @@ mod image;
 mod logs;
 mod mcp;
 mod netns;
-mod policy;
+pub(crate) mod policy;
 mod restore;
 mod sandboxes;
 mod secret;

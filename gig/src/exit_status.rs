@@ -23,6 +23,8 @@ impl ExitStatus {
     pub(crate) const NO: Self = Self(1);
     /// gig could not do it, as `env`, `timeout` and container runtimes say it.
     pub(crate) const GIG_FAILED: Self = Self(125);
+    /// Nobody reads what it prints any more: as who is ended by SIGPIPE, 128 and that.
+    pub(crate) const READER_LEFT: Self = Self(141);
     /// The program is not there.
     pub(crate) const NOT_FOUND: Self = Self(127);
 

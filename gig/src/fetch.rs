@@ -16,7 +16,7 @@ use std::{
 
 use bytes::Bytes;
 use gig_policy::{
-    Host, Port,
+    Host, Port, is_metadata_service,
     special_purpose::{AddressClass, classify},
 };
 use gig_proxy::{
@@ -25,7 +25,6 @@ use gig_proxy::{
         roots::{LazyVerifier, Roots},
         upstream::{Offer, OriginTls},
     },
-    upstream::dial::is_metadata_service,
 };
 use gig_vault::{Fetch, FetchAnswer, FetchError, FetchFuture, FetchRequest, SecretBytes};
 use http_body_util::{BodyExt as _, Full, Limited};

@@ -31,17 +31,15 @@ mod serve;
 mod server_files;
 mod signing_key;
 mod stderr;
+mod usage;
 
 use std::{io::IsTerminal as _, process::ExitCode};
 
 use anyhow::Context as _;
-use clap::{
-    Parser,
-    error::{ContextKind, ContextValue, ErrorKind},
-};
+use clap::Parser;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::{args::Arguments, exit_status::ExitStatus, output::printable, stderr::tell};
+use crate::{args::Arguments, exit_status::ExitStatus};
 
 fn main() -> ExitCode {
     // The hub is this same program, re-executed into namespaces of its own: it must not grow threads
@@ -66,7 +64,7 @@ fn main() -> ExitCode {
 fn live() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
-        Err(mistake) => return usage(&mistake),
+        Err(mistake) => return usage::told(&mistake),
     };
     // While there is no other thread that looks at the environment.
     gig_vault::environment::take(&arguments.command.secret_variables());
@@ -84,8 +82,7 @@ fn live() -> ExitCode {
     }
     match commands::execute(arguments.command) {
         Ok(status) => status.into(),
-        // As who is ended by SIGPIPE.
-        Err(error) if output::is_left(&error) => ExitCode::from(LEFT),
+        Err(error) if output::is_left(&error) => ExitStatus::READER_LEFT.into(),
         Err(error) => {
             error_chain::print(&error);
             ExitStatus::of(&error).into()
@@ -123,48 +120,6 @@ fn raise_file_limit() {
     if let Err(error) = setrlimit(Resource::Nofile, raised) {
         tracing::warn!(%error, "the limit of open files stays as low as it is");
     }
-}
-
-/// Help and version end well; a mistake ends as every failure of gig's own does, so that a program's
-/// own status 2 is never mistaken for it.
-fn usage(mistake: &clap::Error) -> ExitCode {
-    let asked_for = !mistake.use_stderr();
-    if let Some(words) = of_a_secret(mistake) {
-        error_chain::print(&anyhow::anyhow!(words));
-        return ExitStatus::GIG_FAILED.into();
-    }
-    if mistake.print().is_err() || !asked_for {
-        if let Some(words) = of_a_program(mistake) {
-            tell(&words);
-        }
-        return ExitStatus::GIG_FAILED.into();
-    }
-    ExitCode::SUCCESS
-}
-
-/// What else there is to say where a word stands that is no option: it was meant for a program.
-fn of_a_program(mistake: &clap::Error) -> Option<String> {
-    let runs = std::env::args_os().nth(1).is_some_and(|word| word == "run");
-    let Some(ContextValue::String(word)) = mistake.get(ContextKind::InvalidArg) else {
-        return None;
-    };
-    let is_plain = mistake.kind() == ErrorKind::UnknownArgument && !word.starts_with('-');
-    (runs && is_plain).then(|| {
-        let word = printable(word);
-        format!("\nWrite the program and its arguments behind `--`: gig run … -- {word} …\n")
-    })
-}
-
-/// What is wrong with a `--secret` or `--capture`, in gig's own words: clap would show what was typed, which may be a
-/// value (`--secret NAME=VALUE`), and logs keep it.
-fn of_a_secret(mistake: &clap::Error) -> Option<String> {
-    let Some(ContextValue::String(argument)) = mistake.get(ContextKind::InvalidArg) else {
-        return None;
-    };
-    let option = argument.split(' ').next()?;
-    let is_one = matches!(option, "--secret" | "--capture");
-    let why = std::error::Error::source(mistake)?;
-    (is_one && mistake.kind() == ErrorKind::ValueValidation).then(|| format!("{option}: {why}"))
 }
 
 /// `GIG_LOG` is a tracing filter. By default only our own words count: a library's would tell what a program
@@ -214,8 +169,6 @@ const LEAST_STACK: u64 = 2 * 1024 * 1024;
 /// What Linux gives a first thread.
 const STACK: usize = 8 * 1024 * 1024;
 
-/// 128 and SIGPIPE.
-const LEFT: u8 = 141;
 /// The variable that says what is told on standard error.
 const LOG: &str = "GIG_LOG";
 

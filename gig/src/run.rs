@@ -110,7 +110,7 @@ pub(crate) fn execute(args: RunArgs) -> anyhow::Result<ExitStatus> {
         let recorded = status
             .as_ref()
             .map_or_else(ExitStatus::of, |status| *status);
-        seen.left = before.changed();
+        seen.left = before.changed_until(signals.ending()).await;
         wired.finish(recorded, seen.findings()).await;
         seen.tell(settings.quiet);
         status
@@ -121,6 +121,8 @@ pub(crate) fn execute(args: RunArgs) -> anyhow::Result<ExitStatus> {
     }
     report(&wired, &settings);
     wired.close();
+    // What looks aside is not waited for: gig ends, and that with it.
+    runtime.shutdown_background();
     status
 }
 
@@ -133,8 +135,8 @@ struct Seen {
     filtered: bool,
     /// A covered credential that came into sight, or what was read-only and is not any more.
     uncovered: Option<PathBuf>,
-    /// What this host runs by itself, and was changed.
-    left: Vec<PathBuf>,
+    /// What this host runs by itself, and was changed; `None` where the look for it was not waited for.
+    left: Option<Vec<PathBuf>>,
 }
 
 impl Seen {
@@ -142,7 +144,10 @@ impl Seen {
     fn findings(&self) -> Vec<Arc<str>> {
         let memory = self.starved.then(|| OUT_OF_MEMORY.into());
         let uncovered = self.uncovered.as_ref().map(|_| UNCOVERED.into());
-        let left = left_behind::words(&self.left, MOST_RECORDED);
+        let left = match &self.left {
+            Some(left) => left_behind::words(left, MOST_RECORDED),
+            None => Some("not looked for to the end".to_owned()),
+        };
         let left = left.map(|names| format!("{LEFT}: {names}").into());
         memory.into_iter().chain(uncovered).chain(left).collect()
     }
@@ -168,7 +173,17 @@ impl Seen {
                  ended for it; see the README, \"Inside a sandbox\"\n",
             );
         }
-        if let Some(names) = left_behind::words(&self.left, MOST_TOLD).filter(|_| !quiet) {
+        if quiet {
+            return;
+        }
+        let Some(left) = &self.left else {
+            tell(
+                "gig: warning: what of the folders shown by --rw this host runs by itself was not looked through to the \
+                 end: look at .git, .envrc and their like before you go on there\n",
+            );
+            return;
+        };
+        if let Some(names) = left_behind::words(left, MOST_TOLD) {
             tell(&format!(
                 "gig: warning: what this host runs by itself was changed during the run: {}; look at it before you go \
                  on there, or show it with --ro\n",
@@ -254,7 +269,8 @@ fn with_place(error: anyhow::Error, settings: &Settings) -> anyhow::Error {
         return error;
     }
     let search = std::env::var_os("PATH");
-    match elsewhere::hint(&settings.program, search.as_deref(), &settings.binds) {
+    let hint = elsewhere::hint(&settings.program, search.as_deref(), &settings.binds);
+    match hint.or_else(|| elsewhere::meant(&settings.program, &settings.args)) {
         Some(hint) => error.context(hint),
         None => error,
     }

@@ -116,14 +116,31 @@ fn open_own() -> anyhow::Result<Vault> {
 ///
 /// # Errors
 /// When there is no passphrase to be had, or it is wrong.
-pub(crate) fn unlock(vault: &Vault, from: &PassphraseArgs) -> anyhow::Result<()> {
+pub(crate) fn unlock(vault: &Vault, from: &PassphraseArgs, names: &[&str]) -> anyhow::Result<()> {
     if vault.is_unlocked() {
         return Ok(());
     }
     let first = !vault.has_custody()?;
-    let passphrase = intake::passphrase(from, "passphrase: ", first)?;
-    vault.unlock(&passphrase)?;
-    Ok(())
+    let whose = match names {
+        [] => String::new(),
+        names => format!(" of {}", names.join(", ")),
+    };
+    let passphrase = intake::passphrase(from, &format!("passphrase{whose}: "), first)?;
+    vault.unlock(&passphrase).with_context(|| {
+        let by = from.named().unwrap_or_else(|| "what was typed".to_owned());
+        format!("cannot open what is in custody{whose} with {by}")
+    })
+}
+
+/// Refuses a passphrase where nothing takes one: it would be ignored.
+///
+/// # Errors
+/// When the options name one.
+pub(crate) fn refuse_passphrase(from: &PassphraseArgs, why: &str) -> anyhow::Result<()> {
+    match from.named() {
+        Some(option) => bail!("{option}: {why}; leave it out"),
+        None => Ok(()),
+    }
 }
 
 /// Waits for what is being fetched or minted, before gig ends: a service may have taken what is stored

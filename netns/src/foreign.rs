@@ -70,6 +70,11 @@ pub enum EnterNamespaceError {
     /// It is gone, or never was.
     #[error("there is no process {0} (any more)")]
     NoProcess(u32),
+    /// Nothing has that name.
+    #[error(
+        "there is no {0}: name a file that `ip netns` or a container runtime made (/run/netns/NAME)"
+    )]
+    NoPath(String),
     /// The kernel refuses.
     #[error(
         "the network namespace of {of} cannot be opened: gig must run as root, or as the user who made \

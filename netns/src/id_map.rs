@@ -259,13 +259,13 @@ fn may_set_ids() -> bool {
     })
 }
 
-/// The first range of `wanted` ids from [`ROOT_BASE`] on that the current user
-/// namespace has and that nobody was promised.
 /// Whether a process of ours may gain rights: the helpers have theirs from being set-id.
 pub(crate) fn lets_helpers() -> bool {
     no_new_privs() == Ok(false)
 }
 
+/// The first range of `wanted` ids from [`ROOT_BASE`] on that the current user
+/// namespace has and that nobody was promised.
 fn root_base(wanted: u32) -> Option<u32> {
     let mapped = |file: &str| {
         fs::read_to_string(file)

@@ -129,6 +129,13 @@ impl Policy {
             told.levels.push(Level::of(floor, true, (method, url))?);
         }
         let by_floor = |level: &Level| level.floor && level.verdict == DENY;
+        let upper = method.to_ascii_uppercase();
+        if upper != method && METHODS.contains(&&*upper) {
+            let note = format!(
+                "methods are told apart by case: clients send {upper}, and {method} is another one"
+            );
+            told.notes.push(note);
+        }
         if let Some(most) = self.hold()
             && told.reason.is_some_and(DenyReason::is_of_rules)
             && !told.levels.iter().any(by_floor)
@@ -376,6 +383,10 @@ pub(crate) fn port_list<'a>(ports: impl Iterator<Item = &'a Port>) -> String {
 }
 
 const ALLOW: &str = "allow";
+/// RFC 9110 §9.3, and PATCH (RFC 5789).
+const METHODS: [&str; 9] = [
+    "GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH",
+];
 const DENY: &str = "deny";
 const WOULD_DENY: &str = "would_deny";
 

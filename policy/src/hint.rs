@@ -11,6 +11,7 @@ use crate::{
     host::{Host, Port},
     http_match::{Method, ParseMethodError, ParsePathPatternError, PathPattern},
     intent::{AppProtocol, RequestIntent},
+    metadata::is_metadata_service,
 };
 
 /// Why no rule is offered for a request.
@@ -54,13 +55,19 @@ pub fn can_be_asked_for(hint: &str) -> bool {
     !hint.starts_with(NOTHING)
 }
 
-/// For a name that no rule has: no port is known yet.
+/// For a name that no rule has: no port is known yet. Nothing of what no rule opens.
 pub(crate) fn for_name(name: &Fqdn) -> String {
-    name.to_string()
+    match is_metadata_service(name) {
+        true => String::new(),
+        false => name.to_string(),
+    }
 }
 
 /// For a host, port or protocol that no rule has: a value of `--allow`.
 pub(crate) fn for_connection(host: &Host, port: Port, protocol: Option<AppProtocol>) -> String {
+    if host.name().is_some_and(is_metadata_service) {
+        return String::new();
+    }
     let scheme = match protocol {
         Some(AppProtocol::Tcp) => "tcp:",
         // 443 and 80 mean https and http: the other one has to be written.
@@ -68,6 +75,12 @@ pub(crate) fn for_connection(host: &Host, port: Port, protocol: Option<AppProtoc
         Some(AppProtocol::Https) if port == Port::HTTP => "https:",
         Some(AppProtocol::Http | AppProtocol::Https) | None => "",
     };
+    format!("{scheme}{host}:{port}")
+}
+
+/// For a protocol that no rule of that port has: said outright, since a port alone may mean what is allowed already.
+pub(crate) fn for_protocol(host: &Host, port: Port, protocol: Option<AppProtocol>) -> String {
+    let scheme = protocol.map_or_else(String::new, |protocol| format!("{}:", protocol.as_str()));
     format!("{scheme}{host}:{port}")
 }
 
@@ -119,6 +132,34 @@ mod tests {
         let host = Host::parse(HOST).unwrap();
         let verdict = policy.decide_request(&host, Port::HTTPS, &asked(method, path));
         matches!(verdict, Verdict::Allow(_))
+    }
+
+    #[test]
+    fn a_protocol_that_no_rule_has_is_asked_for_by_its_name() {
+        let allowing = |options: &[&str]| {
+            let mut builder = crate::PolicyBuilder::new("p");
+            for option in options {
+                builder = builder.allow(option).unwrap();
+            }
+            builder.build().unwrap()
+        };
+        let host = Host::parse("y.test").unwrap();
+        let port = Port::new(25).unwrap();
+        let asked = Some(AppProtocol::Https);
+        let Verdict::Deny(denial) =
+            allowing(&["http:y.test:25"]).decide_connect(&host, port, asked)
+        else {
+            panic!("it is allowed")
+        };
+        assert_eq!(denial.hint, "https:y.test:25");
+        let both = allowing(&["http:y.test:25", &denial.hint]);
+        let verdict = both.decide_connect(&host, port, asked);
+        assert!(matches!(verdict, Verdict::Allow(_)), "{verdict:?}");
+        // Of what nothing opens nothing is asked for.
+        let name = "metadata.google.internal";
+        let metadata = Host::parse(name).unwrap();
+        assert_eq!(for_connection(&metadata, port, asked), "");
+        assert_eq!(for_name(&name.parse().unwrap()), "");
     }
 
     #[test]

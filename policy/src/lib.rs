@@ -31,6 +31,7 @@ pub mod intent;
 pub mod limits;
 pub mod listing;
 mod lookalike;
+mod metadata;
 pub mod moment;
 pub mod path;
 pub mod policy;
@@ -42,6 +43,7 @@ pub mod secret_grant;
 pub mod secret_name;
 pub mod source;
 pub mod special_purpose;
+mod spelling;
 pub mod suggest;
 pub mod unasked;
 pub mod verdict;
@@ -64,6 +66,7 @@ pub use intent::{AppProtocol, RequestIntent};
 pub use limits::{ByteCount, Limits};
 pub use listing::{Bounded, Leaves, Listed};
 pub use lookalike::Lookalike;
+pub use metadata::is_metadata_service;
 pub use moment::{Moment, ParseMomentError};
 pub use policy::{Policy, SecretUse, SecretWay};
 pub use replay::{Change, Denier, Replay};
@@ -74,6 +77,7 @@ pub use secret_grant::{
 };
 pub use secret_name::{ParseSecretNameError, SecretName};
 pub use source::{RuleLines, rule_lines};
+pub use spelling::nearest;
 pub use suggest::{InPlaceOf, Suggestion, Width, suggest};
 pub use verdict::{
     ConnectPermit, DecidedOn, Denial, DenyStyle, Handling, Mode, NamePermit, PolicyRef, Reach,

@@ -387,7 +387,7 @@ impl Policy {
         protocol: Option<AppProtocol>,
         near: &PortTable,
     ) -> Denial {
-        let hint = hint::for_connection(host, port, protocol);
+        let hint = hint::for_protocol(host, port, protocol);
         self.denial(
             DenyReason::ProtocolNotAllowed,
             Some(near.rule.clone()),

@@ -46,6 +46,14 @@ pub enum OpenPostgresError {
         /// Which.
         place: Arc<str>,
     },
+    /// Its role may make no schema.
+    #[error("the role of {place} may make no schema there, in which gig's tables are: {grant}")]
+    Ungranted {
+        /// Which.
+        place: Arc<str>,
+        /// What lets it, in the server's language.
+        grant: String,
+    },
     /// It does not know what gig asks it.
     #[error("the server of {place} is PostgreSQL {version}: gig needs 14 or newer")]
     Old {

@@ -52,7 +52,13 @@ pub fn update(server: &Server, tables: Tables) -> Result<(), OpenPostgresError> 
         Standing::At(version) if version > newest => return Err(later()),
         Standing::At(version) if version == newest => return Ok(()),
         Standing::At(_) => {}
-        Standing::Nowhere => link.run("CREATE SCHEMA gig").map_err(unusable)?,
+        Standing::Nowhere => {
+            if let Some(grant) = lacking(&link).map_err(unusable)? {
+                let place = place();
+                return Err(OpenPostgresError::Ungranted { place, grant });
+            }
+            link.run("CREATE SCHEMA gig").map_err(unusable)?;
+        }
     }
     let untold = |source| OpenPostgresError::Tables {
         place: place(),
@@ -134,6 +140,14 @@ fn standing(link: &Link, history: &str) -> Result<Standing, LinkError> {
     let row = link.asked(link.client().query_one(&sql, &[]))?;
     let version = row.try_get(0).map_err(|error| link.judge(error))?;
     Ok(Standing::At(version))
+}
+
+/// What the role has to be granted before it may make a schema.
+fn lacking(link: &Link) -> Result<Option<String>, LinkError> {
+    let look = "SELECT CASE WHEN NOT has_database_privilege(current_database(), 'CREATE')
+                       THEN format('GRANT CREATE ON DATABASE %I TO %I', current_database(), current_user) END";
+    let row = link.asked(link.client().query_one(look, &[]))?;
+    row.try_get(0).map_err(|error| link.judge(error))
 }
 
 /// PostgreSQL 14, whose successors know all that it knows.

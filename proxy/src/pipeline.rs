@@ -15,7 +15,7 @@
 use std::sync::{Arc, LazyLock, OnceLock};
 
 use gig_audit::Event;
-use gig_policy::{AppProtocol, Denial, DenyReason, RequestPermit};
+use gig_policy::{AppProtocol, Denial, DenyReason, RequestIntent, RequestPermit};
 use http::{Method, Request, Response, uri::PathAndQuery};
 use http_body::Body;
 
@@ -41,7 +41,7 @@ use crate::{
         explicit, forward, headers,
         heads::Framing,
         incoming::Incoming,
-        meant::is_meant,
+        meant::{Decided, is_meant},
         refuse::Refusal,
         session::{Aim, Session},
         target::{self, TargetError},
@@ -106,7 +106,7 @@ pub async fn exchange(
         Err(Unadmitted::Denied(denial)) => return refused.recording(asked, denial).await,
         Err(Unadmitted::Stopped(stopped)) => return refused.stopping(asked, stopped).await,
     };
-    if let Err(denial) = is_meant(request.headers(), &asked, &mut permit) {
+    if let Err(denial) = meant(&request, &asked, &mut permit) {
         return refused.recording(asked, denial).await;
     }
     if let Err(denial) = charge_head(&asked, headers::head_octets(&request)) {
@@ -139,6 +139,25 @@ pub async fn exchange(
         forward::forward(permit, session, exchange, outgoing).await
     };
     answer.map_err(|(asked, reason)| refused.failed(asked, reason))
+}
+
+/// Whether it tells its origin what it was decided as.
+fn meant(
+    request: &Request<Incoming>,
+    asked: &Asked,
+    permit: &mut RequestPermit,
+) -> Result<(), Box<Denial>> {
+    let decided = Decided {
+        policy: &asked.subject.policy(),
+        host: &asked.host,
+        port: asked.port,
+        intent: RequestIntent {
+            protocol: asked.protocol,
+            method: &asked.method,
+            path: &asked.path,
+        },
+    };
+    is_meant(request.headers(), decided, permit)
 }
 
 /// Puts the secrets in that the permit names, where gig keeps any.

@@ -4,12 +4,15 @@
 use std::{
     fs,
     net::{SocketAddr, TcpStream},
-    os::unix::fs::{PermissionsExt as _, chown},
-    path::Path,
+    os::unix::fs::{PermissionsExt as _, chown, symlink},
+    path::{Path, PathBuf},
     process::{Command, Output},
 };
 
-use gig_tests::lab::place::{self, User};
+use gig_tests::lab::{
+    place::{self, User},
+    skipped,
+};
 use serde_json::Value;
 
 const NOBODY: User = User {
@@ -17,8 +20,57 @@ const NOBODY: User = User {
     gid: 65534,
 };
 
+/// A PATH with what every Debian has, and an `apt-get` that takes note and puts there what it is asked for.
+fn base_system(folder: &Path) -> Option<PathBuf> {
+    let bin = folder.join("bin");
+    fs::create_dir(&bin).expect("a folder");
+    let mut listed = Command::new("dpkg-query");
+    let listed = listed.args(["-W", "-f=${Package} ${Essential} ${Priority}\\n"]);
+    let listed = listed.output().ok()?;
+    let listed = text(&listed.stdout);
+    let base = listed.lines().filter_map(|line| {
+        let (package, rest) = line.split_once(' ')?;
+        (rest.contains("yes") || rest.contains("required")).then_some(package)
+    });
+    let files = Command::new("dpkg").arg("-L").args(base).output().ok()?;
+    for file in text(&files.stdout).lines().map(Path::new) {
+        let is_command = file.parent().is_some_and(|folder| folder.ends_with("bin"));
+        if let Some(name) = file.file_name().filter(|_| is_command && file.is_file()) {
+            let _there_by_another_path = symlink(file, bin.join(name));
+        }
+    }
+    // sh and the like are there by alternatives.
+    let _there = symlink("/usr/bin/mawk", bin.join("awk"));
+    let script =
+        fs::read_to_string(place::repository().join("deploy/quickstart")).expect("the script");
+    let needs = script
+        .lines()
+        .filter_map(|line| line.split_once("need ")?.1.split_once(' '));
+    let cases: String = needs
+        .map(|(command, package)| {
+            let package = package.split([';', ' ']).next().unwrap_or_default();
+            format!("{package}) dpkg-query -W {package} && ln -s \"$(PATH=/usr/bin:/bin:/usr/sbin command -v {command})\" {}/{command} ;;\n", bin.display())
+        })
+        .filter(|case| !case.starts_with(['"', '$']))
+        .collect();
+    let installer = bin.join("apt-get");
+    let _real = fs::remove_file(&installer);
+    let words = format!(
+        "#!/bin/sh\necho \"$@\" >>{}/installed\nfor word; do case $word in\n{cases}esac; done >/dev/null\n",
+        folder.display()
+    );
+    fs::write(&installer, words).expect("an installer");
+    fs::set_permissions(&installer, fs::Permissions::from_mode(0o755)).expect("let it run");
+    Some(bin)
+}
+
 /// As somebody, in a folder that has nothing of the repository's but the script; and what it left there.
 fn check(program: &Path, user: Option<User>) -> (Output, Vec<String>) {
+    check_with(program, user, None)
+}
+
+/// The same with another PATH.
+fn check_with(program: &Path, user: Option<User>, path: Option<&Path>) -> (Output, Vec<String>) {
     let folder = place::scratch(User::of_this_run());
     let deploy = folder.path().join("deploy");
     let own = folder.path().join("own");
@@ -42,6 +94,9 @@ fn check(program: &Path, user: Option<User>) -> (Output, Vec<String>) {
     command.args(["--check", "--program"]).arg(program);
     for name in ["HOME", "TMPDIR"] {
         command.env(name, &own);
+    }
+    if let Some(path) = path {
+        command.env("PATH", path);
     }
     for name in ["GIG_DATA_DIR", "GIG_LISTEN", "XDG_DATA_HOME"] {
         command.env_remove(name);
@@ -79,6 +134,28 @@ fn the_quickstart_does_what_it_promises_and_leaves_nothing() {
         );
         assert_eq!(sample(&said), sample(&readme()), "{whole}");
     }
+}
+
+/// It runs by what the base system has and by what it installs, and by nothing else that this machine has.
+#[test]
+fn the_quickstart_installs_all_that_it_uses() {
+    if !rustix::process::geteuid().is_root() {
+        return skipped("who is not root installs nothing");
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(bin) = base_system(folder.path()) else {
+        return skipped("this is no Debian: what a base system has is not known");
+    };
+    assert!(!bin.join("curl").exists(), "it is in the base system");
+    let (output, _) = check_with(&place::gig(), None, Some(&bin));
+    let whole = format!("{}{}", text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{whole}");
+    let installed =
+        fs::read_to_string(folder.path().join("installed")).expect("what was installed");
+    for package in ["bubblewrap", "uidmap", "curl", "openssl", "python3"] {
+        assert!(installed.contains(package), "{package}: {installed}");
+    }
+    assert!(!installed.contains("build-essential"), "{installed}");
 }
 
 #[test]

@@ -9,7 +9,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use gig_tests::lab::{Lab, network::Side};
+use gig_tests::lab::{
+    Lab,
+    network::{Side, text},
+};
 use rustix::process::Signal;
 
 #[test]
@@ -19,8 +22,13 @@ fn a_killed_gig_leaves_nothing_a_hundred_times() {
     // Where the host lets gig make control groups there is one each time.
     let groups = lab.gig().option(GROUPED).run(["true"]).status == 0;
     let mut grouped = 0;
+    // Where programs put what lasts no longer than they do.
+    let places = ["TMPDIR", "XDG_RUNTIME_DIR"].map(|name| (name, lab.folder(name)));
     for round in 0..100_u64 {
         let mut subject = lab.gig().allow("api.example.com");
+        for (name, place) in &places {
+            subject = subject.host_env(name, &text(place));
+        }
         if groups {
             subject = subject.option(GROUPED);
         }
@@ -39,6 +47,11 @@ fn a_killed_gig_leaves_nothing_a_hundred_times() {
         all_gone(&processes, &namespaces, round);
     }
     before.are_all_there_is(&lab);
+    for (name, place) in places {
+        let left = fs::read_dir(place).expect("its folder").flatten();
+        let left: Vec<_> = left.map(|entry| entry.file_name()).collect();
+        assert!(left.is_empty(), "{name}: {left:?}");
+    }
     assert!(!groups || grouped == 34, "{grouped} groups were seen");
 }
 

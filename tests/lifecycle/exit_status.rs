@@ -59,6 +59,38 @@ fn a_program_that_the_host_alone_has_is_told_with_what_shows_it() {
 }
 
 #[test]
+fn what_is_no_program_is_told_with_what_it_is() {
+    let lab = Lab::new();
+    let _run = lab
+        .gig()
+        .run(["/usr"])
+        .exits(126)
+        .complains("it is a folder");
+    let one = lab.gig().run(["curl https://x.example"]).exits(127);
+    let _run = one.complains("-- sh -c 'curl https://x.example'");
+    let built_in = lab.gig().run(["cd", "/tmp"]).exits(127);
+    let _run = built_in.complains("a shell's own");
+    let mode = || std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    for (name, text, told) in [
+        (
+            "crlf",
+            "#!/bin/sh\r\nexit 3\r\n",
+            "its interpreter /bin/sh\\r is not in the sandbox: its lines end",
+        ),
+        (
+            "gone",
+            "#! /no/such -x\nexit 3\n",
+            "its interpreter /no/such is not in the sandbox",
+        ),
+    ] {
+        let script = lab.file(name, text);
+        std::fs::set_permissions(&script, mode()).expect("chmod");
+        let run = lab.gig().read_only(&script).run([script.as_os_str()]);
+        let _run = run.exits(127).complains(told);
+    }
+}
+
+#[test]
 fn a_program_that_the_filter_ended_is_told_so() {
     let words = "a system call that no sandbox allows";
     let lab = Lab::new();

@@ -5,10 +5,11 @@ use std::{
     io::{BufRead as _, BufReader},
     os::unix::process::CommandExt as _,
     process::{Command, Stdio},
-    time::Duration,
+    thread,
+    time::{Duration, Instant},
 };
 
-use gig_tests::lab::{Finished, Lab, Live};
+use gig_tests::lab::{Finished, Lab, Live, network::text};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use crate::death::family;
@@ -71,6 +72,36 @@ fn a_real_time_signal_reaches_the_program() {
     let _run = live.finish(PATIENCE).exits(128 + 37);
 }
 
+/// The program has ended, and left more to look through than gig looks through in a moment.
+#[test]
+fn a_signal_ends_a_gig_that_looks_for_what_was_left() {
+    let lab = Lab::new();
+    let folders: Vec<String> = (0..16)
+        .map(|number| text(&lab.folder(&format!("folder-{number}"))))
+        .collect();
+    let subject = folders
+        .iter()
+        .fold(lab.gig(), |gig, folder| gig.option(["--rw", folder]));
+    // Files of a megabyte in which nothing is.
+    let script = format!(
+        "for folder in {}; do mkdir -p $folder/.git/hooks; \
+         truncate -s 1048575 $(seq -f $folder/.git/hooks/%g 60); done; echo ready",
+        folders.join(" ")
+    );
+    let mut live = subject.start(["sh", "-c", &script]);
+    live.wait_for("ready");
+    thread::sleep(Duration::from_millis(300));
+    live.signal(Signal::TERM);
+    let signalled = Instant::now();
+    let run = live.finish(PATIENCE);
+    let took = signalled.elapsed();
+    assert!(took < Duration::from_secs(4), "{took:?}: {run}");
+    let run = run.complains("was not looked through to the end");
+    let mut ends = run.audit.of(gig_audit::Event::SandboxExit);
+    let findings = format!("{:?}", ends.next().expect("its end").findings);
+    assert!(findings.contains("not looked for to the end"), "{findings}");
+}
+
 #[test]
 fn a_program_that_does_not_handle_it_is_ended_by_it() {
     let _run = signalled("echo ready; exec sleep 60", Signal::TERM).exits(143);
@@ -100,7 +131,7 @@ fn stopping_and_continuing_reach_the_program() {
     ]);
     live.wait_for("ready");
     live.signal(Signal::TSTP);
-    std::thread::sleep(Duration::from_millis(300));
+    thread::sleep(Duration::from_millis(300));
     live.signal(Signal::CONT);
     let _run = live.finish(PATIENCE).exits(5).says("continued");
 }

@@ -1,13 +1,19 @@
 //! `tests/GUARANTEES.md`: each line is a promise, and each promise names tests that are there.
 
+mod found;
+
 use std::collections::BTreeSet;
 
 use super::{read, sources};
 
-/// The names of all test functions, of the tests that macros and tables make, and of the checks in a machine of their
-/// own. A function that is no test is none.
+/// The names of all tests, with the checks in a machine of their own.
 fn tests() -> BTreeSet<String> {
-    let mut names = BTreeSet::new();
+    let read_all = sources().into_iter().map(|path| {
+        let text = read(&path);
+        (path, text)
+    });
+    let sources: Vec<found::Source> = read_all.collect();
+    let mut names = found::tests(&sources, &read("tests/run".as_ref()));
     let machine = read("tests/vm/checks".as_ref());
     let checks = machine
         .lines()
@@ -17,32 +23,6 @@ fn tests() -> BTreeSet<String> {
             .filter_map(|rest| rest.split(' ').next())
             .map(str::to_owned),
     );
-    for path in sources() {
-        // Of the attributes that stand before a line.
-        let mut is_test = false;
-        for line in read(&path).lines() {
-            let line = line.trim();
-            if line.starts_with("#[") {
-                is_test |= line.contains("test");
-                continue;
-            }
-            match line.split_once("fn ") {
-                Some((_, rest)) if is_test => {
-                    let name = rest.split(['(', '<']).next();
-                    names.insert(name.unwrap_or_default().to_owned());
-                }
-                Some(_) => {}
-                // A macro's table: `name: …`, `name = …`, `name,`.
-                None => {
-                    let name = line.split([':', ' ', ',', ';']).next();
-                    names.insert(name.unwrap_or_default().to_owned());
-                }
-            }
-            is_test &= line.starts_with("//");
-            // A test with a main of its own names its tests in literals.
-            names.extend(line.split('"').skip(1).step_by(2).map(str::to_owned));
-        }
-    }
     names
 }
 

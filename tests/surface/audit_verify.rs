@@ -37,6 +37,17 @@ fn verify(path: &str, options: &[&str]) -> (i32, String, String) {
 }
 
 #[test]
+fn a_key_for_a_file_that_is_never_signed_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.jsonl");
+    record_three(&path);
+    let key = "0".repeat(64);
+    let (status, text, errors) = verify(path.to_str().unwrap(), &["--key", &key]);
+    let told = text.contains("a file of --audit is never signed: leave --key out");
+    assert!(status == 1 && told, "{text}{errors}");
+}
+
+#[test]
 fn a_whole_file_is_proved_and_a_changed_one_is_named_by_its_line() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("audit.jsonl");

@@ -150,6 +150,50 @@ fn a_test_says_why_a_secret_would_not_be_placed() {
     );
 }
 
+/// As `a_secret_of_a_narrow_rule_goes_with_no_override…` and the like have it of a run.
+#[test]
+fn a_test_refuses_what_a_run_refuses_whatever_the_secret_is_allowed() {
+    let vault = Vault::new();
+    vault.set(&["TOKEN"], VALUE);
+    let with = |fields: &[&'static str]| {
+        let mut words = USER.to_vec();
+        for field in fields {
+            words.extend(["--header", *field]);
+        }
+        words
+    };
+    let placed = "Authorization: Bearer {TOKEN}";
+    let overriding = ["X-HTTP-Method-Override: DELETE", placed];
+    vault.refused(
+        &with(&overriding),
+        "malformed_request: x-http-method-override overrides",
+    );
+    vault.refused(&with(&overriding[..1]), "goes into no part");
+    vault.refused(&with(&["Host: {TOKEN}"]), "names_disagree");
+    vault.refused(
+        &with(&["Host: other.example.com", placed]),
+        "names_disagree",
+    );
+    vault.refused(
+        &with(&["Host: api.example.com:80", placed]),
+        "names_disagree",
+    );
+    for host in ["Host: api.example.com", "Host: API.example.com:443"] {
+        let (placed, document) = vault.test(&with(&[host, placed]));
+        assert!(placed, "{host}: {document:#}");
+    }
+    let lengths = ["Content-Length: 3", "Transfer-Encoding: chunked", placed];
+    vault.refused(&with(&lengths), "its length is told in two ways");
+    // What is not closed is no place: it goes as it is written, as from a program.
+    vault.refused(&with(&["Authorization: Bearer {TOKEN"]), "write {TOKEN}");
+    let (placed, document) = vault.test(&with(&[placed, "X-Other: {TOKEN"]));
+    let note = document["notes"].to_string();
+    assert!(
+        placed && note.contains("is sent as it is written"),
+        "{document:#}"
+    );
+}
+
 #[test]
 fn a_test_tells_what_has_ended_and_what_cannot_stand_in_a_place() {
     let vault = Vault::new();
@@ -231,6 +275,15 @@ fn a_test_says_what_is_done_where_nothing_is_placed_and_asks_nobody() {
     let (placed, document) = vault.test(&USER);
     let note = document["notes"][0].as_str().unwrap_or_default();
     assert!(placed && note.contains("was not asked"), "{document:#}");
+}
+
+#[test]
+fn a_policy_to_test_with_may_come_by_standard_input() {
+    let vault = Vault::new();
+    vault.set(&["TOKEN"], VALUE);
+    let words = [&["test"][..], &USER, &["--policy", "-"]].concat();
+    let answer = vault.gig(&words, POLICY);
+    assert_eq!(answer.status, 0, "{answer:?}");
 }
 
 #[test]

@@ -71,7 +71,8 @@ fn a_filter_of_the_log_that_cannot_be_read_is_a_mistake() {
             .env("GIG_LOG", filter);
         answer(command, "").errors
     };
-    for wrong in ["[[[", "gig=loud", "info,gig=="] {
+    // A lone word that is no level would be taken for the name of a part, and show all of it.
+    for wrong in ["[[[", "gig=loud", "info,gig==", "loud", "gig=info,loud"] {
         let told = said(wrong);
         assert!(
             told.starts_with("gig: GIG_LOG=") && told.contains(wrong),
@@ -80,6 +81,141 @@ fn a_filter_of_the_log_that_cannot_be_read_is_a_mistake() {
     }
     for right in ["", "off", "info", "gig_proxy=debug,warn"] {
         assert!(!said(right).contains("GIG_LOG"), "{right}");
+    }
+}
+
+/// As `gig … | head` does when head has what it wants.
+#[test]
+fn a_reader_that_left_ends_a_command_quietly() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let policy = folder.path().join("policy.yaml");
+    std::fs::write(&policy, "version: 1\negress: []\n").expect("write");
+    let policy = policy.to_str().expect("UTF-8");
+    for words in [
+        &["--help"][..],
+        &["run", "--help"],
+        &["--version"],
+        &["policy", "check", policy],
+        &["policy", "test", policy, "GET", "https://a.example/"],
+        &["secret", "ls", "--json"],
+    ] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let mut command = Command::new(place::gig());
+        command.args(words).env("GIG_DATA_DIR", folder.path());
+        let ended = command.stdout(writer).output().expect("gig");
+        let told = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert_eq!(
+            (ended.status.code(), told.as_str()),
+            (Some(141), ""),
+            "{words:?}"
+        );
+    }
+}
+
+#[test]
+fn a_number_or_an_address_that_is_none_is_told_in_words_and_with_its_variable() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let said = |words: &[&str], variable: Option<(&str, &str)>| {
+        let mut command = Command::new(place::gig());
+        command.args(words).env("GIG_DATA_DIR", folder.path());
+        let answer = answer(
+            {
+                command.envs(variable);
+                command
+            },
+            "",
+        );
+        assert_eq!(answer.status, 125, "{answer:?}");
+        assert!(!answer.errors.contains("invalid digit"), "{answer:?}");
+        answer.errors
+    };
+    for (words, variable, told) in [
+        (
+            &["serve"][..],
+            Some(("GIG_SANDBOXES", "abc")),
+            "(GIG_SANDBOXES) cannot be \"abc\": it is not a whole number",
+        ),
+        (&["serve"], Some(("GIG_SANDBOXES", "1")), "(GIG_SANDBOXES)"),
+        (
+            &["serve"],
+            Some(("GIG_FRONT", "localhost")),
+            "(GIG_FRONT) cannot be \"localhost\": it is no IP address",
+        ),
+        (
+            &["serve", "--sandboxes", "abc"],
+            None,
+            "--sandboxes <N> cannot be \"abc\"",
+        ),
+        (
+            &["policy", "approve", "x"],
+            None,
+            "<ID> cannot be \"x\": it is not a whole number",
+        ),
+        (
+            &["audit", "tail", "f.jsonl", "--lines", "x"],
+            None,
+            "it is not a whole number",
+        ),
+        (
+            &["run", "--passphrase-fd", "x", "--", "true"],
+            None,
+            "it is not a whole number",
+        ),
+        (
+            &[
+                "run",
+                "--passphrase-fd",
+                "99999999999999999999",
+                "--",
+                "true",
+            ],
+            None,
+            "too large",
+        ),
+    ] {
+        let errors = said(words, variable);
+        assert!(errors.contains(told), "{words:?}: {errors}");
+    }
+}
+
+#[test]
+fn what_an_option_wants_is_told_where_it_was_given_something_else() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (words, told) in [
+        (
+            &["netns", "register", "--server", "box"][..],
+            &["--pid <PID>", "--path <PATH>"][..],
+        ),
+        (
+            &["run", "--policy", "-", "--", "true"],
+            &["standard input is the program's own"],
+        ),
+        (
+            &["run", "--ro", "a:b", "--", "true"],
+            &["the last colon", "must be absolute"],
+        ),
+        (
+            &["serve", "--traces", "otel.example.com"],
+            &["https://otel.example/v1/traces"],
+        ),
+        (
+            &["serve", "--keep", "dns=7 alarm=forever"],
+            &["dns=7,alarm=forever"],
+        ),
+        (
+            &["policy", "reject", "7"],
+            &["proposal 7 is rejected: --why TEXT"],
+        ),
+    ] {
+        let mut command = Command::new(place::gig());
+        command.args(words).env("GIG_DATA_DIR", folder.path());
+        let answer = answer(command, "");
+        assert_ne!(answer.status, 0, "{answer:?}");
+        for word in told {
+            assert!(answer.errors.contains(word), "{word}: {answer:?}");
+        }
+        assert!(!answer.errors.contains("syslog"), "{answer:?}");
     }
 }
 

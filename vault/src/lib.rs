@@ -24,7 +24,7 @@ mod sys;
 pub mod vault;
 
 pub use clock::{Clock, StoppedClock, SystemClock};
-pub use definition::Definition;
+pub use definition::{Definition, ParseDefinitionError};
 pub use fetch::{Fetch, FetchAnswer, FetchError, FetchFuture, FetchMethod, FetchRequest};
 pub use keeper::{Guarded, GuardedValue, Keeper, SecretFuture, SecretUnavailable};
 pub use keeping::{RunKeeper, RunKeeperBuilder};

@@ -95,7 +95,7 @@ pub enum MasterKeyError {
         source: io::Error,
     },
     /// There is none, and the store is sealed with one.
-    #[error("the secrets are sealed with master key {wanted}, and {} is not there: bring it back from its backup, or set GIG_MASTER_KEY or GIG_MASTER_KEY_FILE; without it the secrets are lost", path.display())]
+    #[error("the secrets are sealed with master key {wanted}, and {} is not there: bring it back from its backup, on a further node of a fleet copy it from one that has it, or set GIG_MASTER_KEY or GIG_MASTER_KEY_FILE; without it the secrets are lost", path.display())]
     Missing {
         /// The file.
         path: PathBuf,

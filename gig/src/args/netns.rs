@@ -17,21 +17,23 @@ pub(crate) enum NetnsCommand {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct RegisterArgs {
-    /// The server whose policy and secrets it gets; one that `gig server add NAME --foreign` made
-    #[arg(long, value_name = "NAME")]
-    pub(crate) server: String,
+#[group(required = true, multiple = false)]
+pub(crate) struct NamespaceArgs {
     /// The network namespace of this process; the registration ends with it
-    #[arg(
-        long,
-        value_name = "PID",
-        required_unless_present = "path",
-        conflicts_with = "path"
-    )]
+    #[arg(long, value_name = "PID")]
     pub(crate) pid: Option<u32>,
     /// The one that this file names, as `ip netns` makes it; the registration ends when it names it no more
     #[arg(long, value_name = "PATH")]
     pub(crate) path: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RegisterArgs {
+    /// The server whose policy and secrets it gets; one that `gig server add NAME --foreign` made
+    #[arg(long, value_name = "NAME")]
+    pub(crate) server: String,
+    #[command(flatten)]
+    pub(crate) namespace: NamespaceArgs,
     /// Whose it is, as the record names them; you, unless said
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,

@@ -70,9 +70,9 @@ pub(crate) struct PolicyProposalsArgs {
 pub(crate) struct PolicyDecideArgs {
     /// Which, as `gig policy proposals` lists it
     pub(crate) id: u64,
-    /// Why; stands in the history and the record; a rejection has one
-    #[arg(long, default_value = "", value_name = "TEXT")]
-    pub(crate) why: String,
+    /// Why; stands in the history and the record; a rejection needs one
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) why: Option<String>,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }

@@ -86,6 +86,15 @@ pub(crate) struct PassphraseArgs {
     pub(crate) passphrase_fd: Option<u16>,
 }
 
+impl PassphraseArgs {
+    /// The option that says where it is, as it was given.
+    pub(crate) fn named(&self) -> Option<String> {
+        let file = self.passphrase_file.as_ref();
+        let file = file.map(|path| format!("--passphrase-file {}", path.display()));
+        file.or_else(|| self.passphrase_fd.map(|fd| format!("--passphrase-fd {fd}")))
+    }
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct ChangeArgs {
     /// Append the record of the change here; `-` is standard error (default: audit.jsonl in the data
@@ -146,8 +155,8 @@ pub(crate) struct SecretRotateArgs {
         conflicts_with = "new_passphrase_file"
     )]
     pub(crate) new_passphrase_fd: Option<u16>,
-    /// How long the old value stays known (default 0s), or who holds the old master key may go on
-    /// (default 24h)
+    /// How long the old value stays known (default 0s, which ends all before it; of two times that a value was
+    /// promised the longer holds), or who holds the old master key may go on (default 24h)
     #[arg(long, value_name = "DURATION", value_parser = value::span)]
     pub(crate) grace: Option<Duration>,
     #[command(flatten)]

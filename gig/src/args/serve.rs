@@ -65,7 +65,7 @@ pub(crate) struct ServeArgs {
         requires = "traces"
     )]
     pub(crate) traces_token: Option<PathBuf>,
-    /// Let webhooks and single sign-on reach these private addresses; repeatable. Without it they reach
+    /// Let webhooks and single sign-on reach these private addresses; repeatable, or with commas between. Without it they reach
     /// public ones alone; gig itself and metadata services are reached by nothing
     #[arg(
         long,
@@ -85,7 +85,7 @@ pub(crate) struct ServeArgs {
         value_parser = clap::value_parser!(u16).range(4..=4096)
     )]
     pub(crate) sandboxes: u16,
-    /// Remove old records: how many days a class is kept, or `forever`; repeatable. Classes that are not
+    /// Remove old records: how many days a class is kept, or `forever`; repeatable, or with commas between. Classes that are not
     /// named are kept as `gig audit prune` says. Without it everything is kept. `log=DAYS` is about what
     /// servers print, which is kept for 30 days unless said
     #[arg(
@@ -405,6 +405,9 @@ pub(crate) struct RestoreArgs {
 }
 
 fn kept(text: &str) -> Result<Kept, String> {
+    if text.trim().contains(char::is_whitespace) {
+        return Err("several go with commas between: dns=7,alarm=forever".to_owned());
+    }
     // The same days as those of a class.
     if let Some(days) = text.strip_prefix("log=") {
         let keep: Result<Keep, _> = format!("access={days}").parse();
@@ -444,6 +447,8 @@ mod tests {
             assert!(matches!(kept(text), Ok(Kept::Log(said)) if said == days));
         }
         assert!(matches!(kept("dns=7"), Ok(Kept::Records(_))));
+        let blank = kept("dns=7 alarm=forever").map(drop).unwrap_err();
+        assert!(blank.contains("dns=7,alarm=forever"), "{blank}");
         for text in ["log=0", "log=", "logs=7", "log"] {
             assert!(kept(text).is_err(), "{text}");
         }

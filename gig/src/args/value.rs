@@ -144,7 +144,11 @@ pub(crate) fn bind(text: &str) -> Result<BindArg, String> {
         return Err("the path is empty; PATH or PATH:DEST is taken".to_owned());
     }
     if dest.is_some_and(|dest| !dest.starts_with('/')) {
-        return Err("DEST must be absolute: PATH:/where/inside".to_owned());
+        return Err(
+            "what stands behind the last colon is where it is shown, and must be absolute: PATH:/where/inside; of a \
+             path that holds a colon, say that, too"
+                .to_owned(),
+        );
     }
     Ok(BindArg {
         source: source.into(),

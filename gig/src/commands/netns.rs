@@ -30,7 +30,7 @@ pub(crate) fn execute(command: &NetnsCommand) -> anyhow::Result<ExitStatus> {
 }
 
 fn register(args: &RegisterArgs) -> anyhow::Result<ExitStatus> {
-    let path = match &args.path {
+    let path = match &args.namespace.path {
         Some(path) => {
             let whole = std::path::absolute(path)
                 .with_context(|| format!("cannot make {} absolute", path.display()))?;
@@ -39,7 +39,7 @@ fn register(args: &RegisterArgs) -> anyhow::Result<ExitStatus> {
         None => None,
     };
     let wanted = json!({
-        "pid": args.pid,
+        "pid": args.namespace.pid,
         "path": path,
         "ca_path": args.ca,
     });

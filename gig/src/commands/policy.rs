@@ -119,7 +119,7 @@ pub(super) fn now() -> Moment {
 }
 
 /// The document's name and text; `-` is standard input.
-fn read(file: &Path) -> anyhow::Result<(String, String)> {
+pub(crate) fn read(file: &Path) -> anyhow::Result<(String, String)> {
     if file.as_os_str() == "-" {
         let mut text = String::new();
         std::io::stdin()

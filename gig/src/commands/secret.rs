@@ -2,11 +2,11 @@
 
 use std::{fs, time::Duration};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use gig_policy::SecretName;
 use gig_vault::{
-    Definition, ShapeDefinition, UseVaultError, Vault, master_key::MasterKeySource,
-    provider::ProviderDefinition, vault::NewVersion,
+    Definition, ParseDefinitionError, ShapeDefinition, UseVaultError, Vault,
+    master_key::MasterKeySource, provider::ProviderDefinition, vault::NewVersion,
 };
 use serde_json::json;
 
@@ -43,11 +43,14 @@ pub(crate) fn set(args: &SecretSetArgs) -> anyhow::Result<ExitStatus> {
             definition.provider.name()
         );
     }
+    if !args.custody {
+        secrets::refuse_passphrase(&args.passphrase, "only --custody takes a passphrase")?;
+    }
     // Record and key first: whoever has none should not type a value in vain.
     let changes = Changes::open(args.change.audit.as_deref())?;
     let vault = secrets::open_recorded(&changes)?;
     if args.custody {
-        secrets::unlock(&vault, &args.passphrase)?;
+        secrets::unlock(&vault, &args.passphrase, &[name.as_str()])?;
     }
     let taken = match embedded {
         true => Some(intake::value(
@@ -93,8 +96,12 @@ pub(crate) fn rotate(args: &SecretRotateArgs) -> anyhow::Result<ExitStatus> {
         );
     }
     // What is in custody stays in custody.
-    if listed.custody {
-        secrets::unlock(&vault, &args.passphrase)?;
+    match listed.custody {
+        true => secrets::unlock(&vault, &args.passphrase, &[name.as_str()])?,
+        false => {
+            let why = format!("{name} is in nobody's custody");
+            secrets::refuse_passphrase(&args.passphrase, &why)?;
+        }
     }
     let taken = intake::value(args.value.file.as_deref(), args.value.keep_newline)?;
     let new = NewVersion {
@@ -109,6 +116,8 @@ pub(crate) fn rotate(args: &SecretRotateArgs) -> anyhow::Result<ExitStatus> {
 }
 
 fn rotate_master(args: &SecretRotateArgs) -> anyhow::Result<ExitStatus> {
+    let why = "the master key is changed without the passphrase of what is in custody";
+    secrets::refuse_passphrase(&args.passphrase, why)?;
     let vault = secrets::open()?;
     let new = MasterKeySource::new_from_env(gig_vault::environment::var_os)?;
     let elsewhere = new.is_some();
@@ -236,7 +245,8 @@ fn definition(args: &SecretSetArgs) -> anyhow::Result<Definition> {
             let shown = path.display();
             let text = fs::read_to_string(path)
                 .with_context(|| format!("cannot read the definition {shown}"))?;
-            Definition::parse(&text).with_context(|| format!("cannot use {shown}"))?
+            let told = |error: ParseDefinitionError| anyhow!(error.in_file(&shown.to_string()));
+            Definition::parse(&text).map_err(told)?
         }
         (None, Some(kind)) => described::of_kind(kind, "a file for --definition")?,
         (None, None) => Definition::default(),

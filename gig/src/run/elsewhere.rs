@@ -3,12 +3,30 @@
 //! Looks at names and modes alone, and shows nothing: what to show is for the caller to say.
 
 use std::{
-    ffi::OsStr,
+    ffi::{OsStr, OsString},
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
 };
 
 use gig_sandbox::Bind;
+
+/// What was meant by a program that is nowhere: a line for a shell, as one word or by one of its own commands.
+pub(crate) fn meant(program: &OsStr, args: &[OsString]) -> Option<String> {
+    let name = program.to_string_lossy();
+    let mut words = name.split_whitespace();
+    let first = words.next()?;
+    if args.is_empty() && words.next().is_some() {
+        let quoted = format!("'{}'", name.replace('\'', "'\\''"));
+        return Some(format!(
+            "{quoted} is one word here: leave the quotes out, or have a shell read it (-- sh -c {quoted})"
+        ));
+    }
+    BUILT_IN.contains(&first).then(|| {
+        format!(
+            "{first} is a command of a shell's own: have one run it (-- sh -c '{first} … && …')"
+        )
+    })
+}
 
 /// What shows `program` inside, where `search` (a PATH) has it and `binds` do not show it; `None` where it is
 /// nowhere. One that is named by a path is looked for there.
@@ -92,6 +110,12 @@ fn is_shown(path: &Path, binds: &[Bind]) -> bool {
         || binds.iter().any(|bind| path.starts_with(&bind.dest))
 }
 
+/// What shells do themselves, where no program of that name is usual.
+const BUILT_IN: [&str; 13] = [
+    "cd", "source", "export", "alias", "ulimit", "umask", "exec", "eval", "set", "unset", "trap",
+    "wait", "jobs",
+];
+
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -99,6 +123,21 @@ mod tests {
     use gig_sandbox::BindMode;
 
     use super::*;
+
+    #[test]
+    fn what_was_meant_for_a_shell_is_told() {
+        let told = |program: &str, args: &[&str]| {
+            let args: Vec<OsString> = args.iter().map(Into::into).collect();
+            meant(program.as_ref(), &args).unwrap_or_default()
+        };
+        assert!(told("curl https://x", &[]).contains("-- sh -c 'curl https://x'"));
+        assert!(told("echo it's", &[]).contains(r"-- sh -c 'echo it'\''s'"));
+        assert!(told("cd", &["/tmp"]).contains("a shell's own"));
+        assert_eq!(told("curl https://x", &["-s"]), "");
+        for program in ["curl", "/opt/tool", "", " "] {
+            assert_eq!(told(program, &[]), "", "{program}");
+        }
+    }
 
     #[test]
     fn what_the_host_alone_has_is_told_with_what_shows_it() {

@@ -12,6 +12,7 @@ use std::{
     io::Read as _,
     os::unix::{ffi::OsStrExt as _, fs::MetadataExt as _},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use gig_sandbox::{Bind, BindMode};
@@ -54,8 +55,20 @@ impl LeftBehind {
         Self { folders, before }
     }
 
+    /// What changed, looked for beside what else gig hears of; `None` where that was `interrupted`, or would have taken too
+    /// long: a program can leave much to look through. The end of a run is not on record before.
+    pub(super) async fn changed_until(
+        self,
+        interrupted: impl Future<Output = ()>,
+    ) -> Option<Vec<PathBuf>> {
+        match self.folders.is_empty() {
+            true => Some(Vec::new()),
+            false => aside(move || self.changed(), interrupted).await,
+        }
+    }
+
     /// What is new, another or gone now, a guard for instance; git's first, each in the order of its names.
-    pub(super) fn changed(&self) -> Vec<PathBuf> {
+    fn changed(&self) -> Vec<PathBuf> {
         let now = self.folders.iter().flat_map(|folder| seen(folder));
         let now: BTreeMap<PathBuf, State> = now.collect();
         let nothing = State::Runs(Vec::new());
@@ -72,6 +85,18 @@ impl LeftBehind {
         let mut changed: Vec<PathBuf> = all.into_iter().filter(differs).cloned().collect();
         changed.sort_by_key(|path| !path.components().any(|part| part.as_os_str() == ".git"));
         changed
+    }
+}
+
+async fn aside(
+    look: impl FnOnce() -> Vec<PathBuf> + Send + 'static,
+    interrupted: impl Future<Output = ()>,
+) -> Option<Vec<PathBuf>> {
+    tokio::select! {
+        biased;
+        looked = tokio::task::spawn_blocking(look) => looked.ok(),
+        () = interrupted => None,
+        () = tokio::time::sleep(PATIENCE) => None,
     }
 }
 
@@ -427,6 +452,8 @@ const LONGEST: u64 = 1 << 20;
 const MOST_READ: u64 = 64 << 20;
 /// Of all folders whose files are run.
 const MOST_ENTRIES: usize = 1 << 16;
+/// All that is read, many times over.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// For a person, and for the record.
 pub(super) const MOST_TOLD: usize = 4;
 pub(super) const MOST_RECORDED: usize = 64;

@@ -2,7 +2,7 @@
 
 use std::{ffi::OsStr, path::Path};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use gig_policy::{Policy, PolicyBuilder, Reach, own_loopback};
 use sha2::{Digest as _, Sha256};
 
@@ -39,6 +39,12 @@ pub(crate) fn from_args(
         );
     }
     look_at_loopback(args)?;
+    if args.policy.as_deref().is_some_and(is_standard_input) {
+        bail!(
+            "--policy -: standard input is the program's own: name a file, or have the shell make one of it \
+             (--policy <(…))"
+        );
+    }
     let Rules {
         mut builder,
         digest,
@@ -98,19 +104,22 @@ fn look_at_loopback(args: &RunArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
+fn is_standard_input(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
 /// What `--policy` and `--allow` say.
 ///
 /// # Errors
 /// When the document cannot be read, or one of them is not valid.
 pub(crate) fn rules(document: Option<&Path>, allow: &[String]) -> anyhow::Result<Rules> {
     // A document without a name has its file's, as where it is checked.
-    let name = document.and_then(Path::file_stem).and_then(OsStr::to_str);
+    let named = document.filter(|path| !is_standard_input(path));
+    let name = named.and_then(Path::file_stem).and_then(OsStr::to_str);
     let mut builder = PolicyBuilder::new(name.unwrap_or("command line"));
     let mut digest = None;
     if let Some(path) = document {
-        let origin = path.display().to_string();
-        let text = std::fs::read_to_string(path)
-            .with_context(|| format!("cannot read the policy document {origin}"))?;
+        let (origin, text) = crate::commands::policy::read(path)?;
         builder = builder.document(&text, &origin)?;
         let octets = Sha256::digest(text.as_bytes());
         digest = Some(octets.iter().map(|octet| format!("{octet:02x}")).collect());

@@ -107,6 +107,7 @@ impl Secrets {
 
     /// No secrets, and a border that knows the vault's values: the program may have one by another way.
     fn watching(args: &RunArgs) -> anyhow::Result<Option<Self>> {
+        unneeded(args);
         vault::refuse_unusable_key()?;
         let Some(known) = known()? else {
             return Ok(None);
@@ -195,6 +196,7 @@ fn keeper(args: &RunArgs) -> anyhow::Result<(RunKeeper, Option<Changes>)> {
         }
     }
     if elsewhere.is_empty() || !vault::exists()? {
+        unneeded(args);
         // Its values are looked for all the same.
         if let Some(known) = known()? {
             builder = builder.vault(known);
@@ -216,10 +218,22 @@ fn keeper(args: &RunArgs) -> anyhow::Result<(RunKeeper, Option<Changes>)> {
     } else {
         (vault, None)
     };
-    if wanted.iter().any(|listed| listed.custody) {
-        vault::unlock(&vault, &args.passphrase)?;
+    let in_custody = wanted.iter().filter(|listed| listed.custody);
+    let in_custody: Vec<&str> = in_custody.map(|listed| listed.name.as_str()).collect();
+    match in_custody.as_slice() {
+        [] => unneeded(args),
+        names => vault::unlock(&vault, &args.passphrase, names)?,
     }
     Ok((builder.vault(vault).build()?, changes))
+}
+
+/// Tells of a passphrase that opens nothing; the program runs without it as well.
+fn unneeded(args: &RunArgs) {
+    if let Some(option) = args.passphrase.named().filter(|_| !args.quiet) {
+        tell(&format!(
+            "gig: warning: {option}: none of this run's secrets is in its owner's custody, so that no passphrase is read\n"
+        ));
+    }
 }
 
 /// What values of the vault are known by, where there are any.

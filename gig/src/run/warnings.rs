@@ -99,11 +99,18 @@ pub(super) fn of_mounts(layers: &[LayerReport]) -> Option<String> {
 /// Of what a project has and the program does not see.
 pub(super) fn of_covered(covered: &[(PathBuf, PathBuf)]) -> Option<String> {
     let (_, inside) = covered.first()?;
-    let names = covered.iter().map(|(path, _)| path.display().to_string());
+    let mut names: Vec<String> = Vec::new();
+    for (path, _) in covered {
+        // A folder may be shown at two places.
+        let name = path.display().to_string();
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
     Some(format!(
-        "the program does not see {}: programs keep credentials there; what needs such a file and holds none is shown \
-         a copy of it (--ro COPY:{})",
-        listed(names, MOST_NAMED),
+        "the program does not see {}: programs keep credentials there. Where the program needs such a file, show it a \
+         copy of it without the credentials (--ro COPY:{})",
+        listed(names.into_iter(), MOST_NAMED),
         inside.display()
     ))
 }
@@ -195,6 +202,9 @@ mod tests {
             told.contains("see /host/w/.npmrc: ") && told.contains("--ro COPY:/w/.npmrc"),
             "{told}"
         );
+        let twice = [paths[0].clone(), (paths[0].0.clone(), "/v/.npmrc".into())];
+        let told = of_covered(&twice).unwrap();
+        assert!(told.contains("see /host/w/.npmrc: "), "{told}");
         let told = of_covered(&paths).unwrap();
         assert!(
             told.contains("/host/w/.circleci, /host/w/a/.npmrc, /host/w/b/.npmrc and 1 more:"),

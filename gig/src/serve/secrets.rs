@@ -58,11 +58,11 @@ impl Secrets {
     /// # Errors
     /// When there is no passphrase there, or it is wrong, or the vault cannot be opened.
     pub(super) fn unlock(&self, from: &PassphraseArgs) -> anyhow::Result<()> {
-        if from.passphrase_file.is_none() && from.passphrase_fd.is_none() {
+        if from.named().is_none() {
             return Ok(());
         }
         let (kept, vault) = open(self.roots.clone(), self.proxy.clone())?;
-        vault::unlock(&vault, from)?;
+        vault::unlock(&vault, from, &[])?;
         // Nobody has asked for it yet.
         self.kept.set(kept).ok();
         Ok(())

@@ -30,14 +30,15 @@ impl Traces {
         let Some(to) = &args.traces else {
             return Ok(None);
         };
-        let to: Destination = to
-            .parse()
-            .map_err(|why| anyhow::anyhow!("--traces: {why}"))?;
-        if !matches!(to, Destination::Otlp { traces: true, .. }) {
+        // What else records are sent to takes no spans.
+        let read = to.parse::<Destination>().ok();
+        let Some(to) = read.filter(|to| matches!(to, Destination::Otlp { traces: true, .. }))
+        else {
             bail!(
-                "--traces: name the path of the collector's traces, as in http://host:4318/v1/traces"
+                "--traces {to:?}: write the URL of an OpenTelemetry collector's traces, as in \
+                 https://otel.example/v1/traces or http://host:4318/v1/traces"
             );
-        }
+        };
         let token = match &args.traces_token {
             Some(file) => Some(bearer(file, "--traces-token")?),
             None => None,

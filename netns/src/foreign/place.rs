@@ -12,6 +12,7 @@ use std::path::Path;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags, fstat, fstatfs, open};
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::{EnterNamespaceError, Life};
@@ -108,7 +109,10 @@ impl Found {
     /// When it is none, or not for gig to open.
     pub fn at(path: &Path) -> Result<Self, EnterNamespaceError> {
         let named = path.display().to_string();
-        let failed = |error: rustix::io::Errno| cannot_open(named.clone(), error.into());
+        let failed = |error: Errno| match error {
+            Errno::NOENT | Errno::NOTDIR => EnterNamespaceError::NoPath(named.clone()),
+            error => cannot_open(named.clone(), error.into()),
+        };
         // A path alone: opening it has no effect, whatever it is.
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let at = open(path, flags, Mode::empty()).map_err(failed)?;
@@ -237,7 +241,7 @@ mod tests {
             );
         }
         let missing = Found::at(&folder.path().join("none")).unwrap_err();
-        assert!(matches!(missing, EnterNamespaceError::Open { .. }));
+        assert!(matches!(missing, EnterNamespaceError::NoPath(_)));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use crate::{
     compile_error::Problem,
     document::{Located, Node},
     rule::Position,
+    spelling::nearest,
 };
 
 /// The whole document.
@@ -360,7 +361,7 @@ impl<'p> Fields<'p> {
     fn finish(self, known: &[&str]) {
         for (key, _) in self.left {
             let name = key.value;
-            let near = known.iter().find(|k| distance(&name, k) <= 2);
+            let near = nearest(&name, known.iter().copied());
             let known_word = meant(&name).filter(|word| known.contains(word));
             let of_requests = matches!(meant(&name).unwrap_or(&name), "methods" | "paths");
             if of_requests && known.contains(&"rules") {
@@ -372,7 +373,7 @@ impl<'p> Fields<'p> {
                 self.problems.push(Problem::at(key.at, message));
                 continue;
             }
-            let cure = match known_word.or_else(|| near.copied()) {
+            let cure = match known_word.or(near) {
                 Some(word) => format!("did you mean `{word}`?"),
                 None => format!("the fields are {}", known.join(", ")),
             };
@@ -397,27 +398,3 @@ fn meant(name: &str) -> Option<&'static str> {
         _ => return None,
     })
 }
-
-/// Levenshtein's distance.
-fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.chars().count()).collect();
-    for (i, x) in a.chars().enumerate().take(LONGEST_FIELD) {
-        let mut diagonal = i;
-        let mut left = i + 1;
-        for (slot, y) in row.iter_mut().skip(1).zip(b.chars()) {
-            let here = (*slot + 1)
-                .min(left + 1)
-                .min(diagonal + usize::from(x != y));
-            diagonal = *slot;
-            *slot = here;
-            left = here;
-        }
-        if let Some(first) = row.first_mut() {
-            *first = i + 1;
-        }
-    }
-    row.last().copied().unwrap_or(usize::MAX)
-}
-
-/// No field's name is longer; what is longer is far from all of them.
-const LONGEST_FIELD: usize = 64;

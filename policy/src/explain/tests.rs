@@ -25,6 +25,16 @@ fn explain(method: &str, url: &str) -> Explanation {
 }
 
 #[test]
+fn a_method_in_lower_case_is_told_to_be_another_one() {
+    let told = |method: &str| {
+        let notes = explain(method, "https://www.example.com/").notes;
+        notes.iter().any(|note| note.contains("told apart by case"))
+    };
+    assert!(told("get") && told("Patch"));
+    assert!(!told("GET") && !told("PURGE") && !told("purge"));
+}
+
+#[test]
 fn an_allowed_request_names_its_rule() {
     let told = explain("GET", "https://API.github.com/repos/acme/%78?token=1");
     assert!(told.passes());

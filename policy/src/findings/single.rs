@@ -8,6 +8,7 @@ use crate::{
     host_pattern::HostPattern,
     intent::AppProtocol,
     lookalike::Lookalike,
+    metadata::is_metadata_service,
     rule::{RequestRule, Rule, Target},
     special_purpose::{self, AddressClass},
     verdict::Handling,
@@ -15,6 +16,7 @@ use crate::{
 
 pub(super) fn look(rule: &Rule, findings: &mut Vec<Finding>) {
     unreachable(rule, findings);
+    metadata(rule, findings);
     too_wide(rule, findings);
     lookalike(rule, findings);
     secrets(rule, findings);
@@ -49,6 +51,19 @@ fn unreachable(rule: &Rule, findings: &mut Vec<Finding>) {
                 format!("{reference} has `{list}: []`, which no request matches: leave it out");
             push(findings, kind, rule, message);
         }
+    }
+}
+
+fn metadata(rule: &Rule, findings: &mut Vec<Finding>) {
+    let Target::Names(HostPattern::Exact(name) | HostPattern::Below(name)) = &rule.target else {
+        return;
+    };
+    if is_metadata_service(name) {
+        let message = format!(
+            "a cloud serves its credentials as {}, at addresses that no rule opens: leave the entry out",
+            rule.target
+        );
+        push(findings, FindingKind::Unreachable, rule, message);
     }
 }
 

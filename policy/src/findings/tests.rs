@@ -31,6 +31,20 @@ fn a_clean_policy_gives_none() {
 }
 
 #[test]
+fn what_serves_a_clouds_credentials_is_told_to_be_out_of_reach() {
+    assert_eq!(
+        kinds(
+            "- {host: metadata.google.internal, ports: [80]}\n- {host: '*.metadata.google.internal'}\n\
+             - {host: instance-data.us-west-2.compute.internal}\n- {host: metadata.example.com}\n\
+             - {host: www.google.internal}\n"
+        ),
+        "unreachable egress[0], unreachable egress[1], unreachable egress[2]"
+    );
+    let told = found("egress: [{host: metadata.google.internal}]");
+    assert!(told[0].contains("that no rule opens"), "{told:?}");
+}
+
+#[test]
 fn rules_that_add_nothing_are_told_once() {
     assert_eq!(
         kinds("- {host: a.example}\n- {host: A.example.}\n"),

@@ -1,13 +1,15 @@
 //! A request that is readied as every request is, and not sent: for `gig secret test`.
 //!
-//! It goes through what enforces: the look at everything that must not go astray, the placing of values,
-//! the passes of its body, the treatments. Nothing is recorded and nothing leaves. Which secrets it may
-//! carry is for the asker to have decided.
+//! It goes through what enforces: the agreement on one name, length and path, the decision, the look at
+//! what it tells its origin to take it for, that at everything that must not go astray, the placing of
+//! values, the passes of its body, the treatments. Nothing is recorded and nothing leaves.
 
 use std::sync::Arc;
 
-use gig_policy::{DenyReason, SecretGrant};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, uri::PathAndQuery};
+use gig_policy::{
+    AppProtocol, Denial, DenyReason, Host, Policy, Port, RequestIntent, RequestPermit, Verdict,
+};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header::HOST, uri::PathAndQuery};
 
 use super::{
     body::BodyPlan,
@@ -15,6 +17,14 @@ use super::{
     rewrite::RewriteError,
     treat::Signable,
     wallet::Wallet,
+};
+use crate::{
+    authority::{Destination, agree_request},
+    http::{
+        headers,
+        meant::{Decided, is_meant},
+        target::{self, Reader},
+    },
 };
 
 /// A request, as its program would send it.
@@ -28,7 +38,7 @@ pub struct Rehearsal {
     pub authority: HeaderValue,
     /// Path and query.
     pub target: PathAndQuery,
-    /// The header section, without `Host`.
+    /// The header section. A `Host` in it is what it names beside its connection, and is not sent.
     pub headers: HeaderMap,
     /// The body, if it has one.
     pub body: Option<Vec<u8>>,
@@ -109,15 +119,81 @@ impl Rehearsal {
         Ok(())
     }
 
-    /// Readies it as a request of the wallet's sandbox that may carry `granted`.
+    /// The policy's word about it, sent to `host`.
+    ///
+    /// # Errors
+    /// [`Refused`], where the real one would be: no rule lets it go, or it has no one meaning.
+    pub fn decided(
+        &self,
+        policy: &Policy,
+        host: &Host,
+        port: Port,
+    ) -> Result<RequestPermit, Refused> {
+        if headers::framing_is_ambiguous(&self.headers) {
+            let why = "its length is told in two ways, or in one that is not known";
+            return Err(unlet(DenyReason::MalformedRequest, why));
+        }
+        let host = self.agreed(host, port)?;
+        let path = target::path(&Uri::from(self.target.clone()));
+        let (path, _) =
+            path.map_err(|error| unlet(DenyReason::MalformedRequest, &error.to_string()))?;
+        let decided = Decided {
+            policy,
+            host: &host,
+            port,
+            intent: RequestIntent {
+                protocol: self.protocol(),
+                method: self.method.as_str(),
+                path: &path,
+            },
+        };
+        match policy.decide_request(&host, port, &decided.intent) {
+            Verdict::Allow(mut permit) => {
+                is_meant(&self.headers, decided, &mut permit)
+                    .map_err(|denial| not_meant(*denial))?;
+                Ok(permit)
+            }
+            Verdict::Deny(denial) => Err(unlet(denial.reason, "no rule allows such a request")),
+        }
+    }
+
+    /// The one host that its connection and its fields name.
+    fn agreed(&self, host: &Host, port: Port) -> Result<Host, Refused> {
+        let uri = Uri::from(self.target.clone());
+        let mut fields = self.headers.clone();
+        fields.entry(HOST).or_insert_with(|| self.authority.clone());
+        let named = target::authority(&uri, &fields, &Reader::default());
+        let named = named.map_err(|error| {
+            let why = error.to_string();
+            unlet(error.into(), &why)
+        })?;
+        let connection = Destination {
+            host: host.clone(),
+            port,
+        };
+        // To a bare address in clear text, the first name that is said counts.
+        let is_named = matches!(host, Host::Name(_)) || self.protocol() == AppProtocol::Https;
+        agree_request(&connection, is_named, &named)
+            .map_err(|error| unlet(error.reason(), &error.to_string()))
+    }
+
+    fn protocol(&self) -> AppProtocol {
+        match self.scheme {
+            "http" => AppProtocol::Http,
+            _ => AppProtocol::Https,
+        }
+    }
+
+    /// Readies it as a request of the wallet's sandbox that was permitted so.
     ///
     /// # Errors
     /// [`Refused`], where the real one would be.
     pub async fn ready(
         &mut self,
         wallet: &Arc<Wallet>,
-        granted: &[SecretGrant],
+        permit: &RequestPermit,
     ) -> Result<Rehearsed, Refused> {
+        self.headers.remove(HOST);
         let head = Head {
             method: &self.method,
             written: None,
@@ -125,7 +201,7 @@ impl Rehearsal {
             headers: &mut self.headers,
             has_body: self.body.is_some(),
         };
-        let carried = carry(wallet, (granted, granted), head)
+        let carried = carry(wallet, (permit.secrets(), permit.bound()), head)
             .await
             .map_err(refused)?;
         if let (Some(plan), Some(body)) = (&carried.body, &mut self.body) {
@@ -203,6 +279,20 @@ fn passed(plan: &BodyPlan, body: &[u8]) -> Result<Vec<u8>, Refused> {
     rewrite.push(body, &mut out).map_err(told)?;
     rewrite.finish(&mut out).map_err(told)?;
     Ok(out)
+}
+
+fn unlet(reason: DenyReason, why: &str) -> Refused {
+    Refused {
+        reason,
+        why: why.to_owned(),
+    }
+}
+
+fn not_meant(denial: Denial) -> Refused {
+    Refused {
+        reason: denial.reason,
+        why: denial.hint,
+    }
 }
 
 fn refused(stopped: Stopped) -> Refused {

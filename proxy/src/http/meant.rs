@@ -7,15 +7,26 @@
 //! captured where that of any request to its host is.
 
 use gig_policy::{
-    AppProtocol, DecidedOn, Denial, DenyReason, Port, RequestIntent, RequestPermit, Verdict,
+    AppProtocol, DecidedOn, Denial, DenyReason, Host, Policy, Port, RequestIntent, RequestPermit,
+    Verdict,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 
 use super::{target, trailers::forget};
-use crate::{
-    authority::Authority,
-    enforce::{connect::denial, request::Asked},
-};
+use crate::{authority::Authority, enforce::connect::denial};
+
+/// What a request was decided as.
+#[derive(Debug, Clone, Copy)]
+pub struct Decided<'a> {
+    /// In force.
+    pub policy: &'a Policy,
+    /// That all its names agree on.
+    pub host: &'a Host,
+    /// The connection's.
+    pub port: Port,
+    /// Its method and path.
+    pub intent: RequestIntent<'a>,
+}
 
 /// Refuses a request that says something else than it was decided on, or notes it where a policy only observes.
 ///
@@ -23,19 +34,19 @@ use crate::{
 /// The denial, not recorded yet.
 pub fn is_meant(
     headers: &HeaderMap,
-    asked: &Asked,
+    decided: Decided<'_>,
     permit: &mut RequestPermit,
 ) -> Result<(), Box<Denial>> {
     let field = |decided_on: DecidedOn, permit: &RequestPermit| {
         overriding(headers, decided_on).or_else(|| {
-            let leads = decided_on.path && leads_elsewhere(headers, asked, permit);
+            let leads = decided_on.path && leads_elsewhere(headers, decided, permit);
             leads.then_some(DESTINATION)
         })
     };
     let told = |field: &str| {
         let hint =
             format!("{field} overrides what the rule is about: send the request as it is meant");
-        denial(&asked.subject.policy(), DenyReason::MalformedRequest, hint)
+        denial(decided.policy, DenyReason::MalformedRequest, hint)
     };
     if let Some(field) = field(permit.decided_on(), permit) {
         return Err(told(field));
@@ -73,23 +84,24 @@ fn overriding(headers: &HeaderMap, decided_on: DecidedOn) -> Option<&'static str
 }
 
 /// Whether a second path (RFC 4918 §10.3) is none that the same request, or all that it carries, may go to.
-fn leads_elsewhere(headers: &HeaderMap, asked: &Asked, permit: &RequestPermit) -> bool {
-    let moves = matches!(&*asked.method, "COPY" | "MOVE");
+fn leads_elsewhere(headers: &HeaderMap, decided: Decided<'_>, permit: &RequestPermit) -> bool {
+    let moves = matches!(decided.intent.method, "COPY" | "MOVE");
     if !moves && sent(headers, &METHOD_OVERRIDES).is_none() {
         return false;
     }
     let destinations = headers.get_all(DESTINATION).iter();
     destinations.into_iter().any(|destination| {
-        let Some(path) = path_here(destination, asked) else {
+        let Some(path) = path_here(destination, decided) else {
             return true;
         };
         let intent = RequestIntent {
-            protocol: asked.protocol,
-            method: &asked.method,
             path: &path,
+            ..decided.intent
         };
-        let policy = asked.subject.policy();
-        match policy.decide_request(&asked.host, asked.port, &intent) {
+        let Decided {
+            policy, host, port, ..
+        } = decided;
+        match policy.decide_request(host, port, &intent) {
             Verdict::Allow(there) => {
                 let granted = |grant| there.secrets().contains(grant);
                 there.would_deny().is_some() || !permit.secrets().iter().all(granted)
@@ -100,15 +112,15 @@ fn leads_elsewhere(headers: &HeaderMap, asked: &Asked, permit: &RequestPermit) -
 }
 
 /// The path that a destination names at the host that was asked; `None`: it is elsewhere, or not one path.
-fn path_here(destination: &HeaderValue, asked: &Asked) -> Option<String> {
+fn path_here(destination: &HeaderValue, decided: Decided<'_>) -> Option<String> {
     let uri: Uri = destination.to_str().ok()?.trim().parse().ok()?;
     if let Some(authority) = uri.authority() {
         let there = Authority::parse(authority.as_str()).ok()?;
-        let default = match asked.protocol {
+        let default = match decided.intent.protocol {
             AppProtocol::Http => Port::HTTP,
             AppProtocol::Https | AppProtocol::Tcp => Port::HTTPS,
         };
-        if there.host != asked.host || there.port.unwrap_or(default) != asked.port {
+        if there.host != *decided.host || there.port.unwrap_or(default) != decided.port {
             return None;
         }
     }

@@ -26,8 +26,6 @@ mod own_places;
 mod race;
 mod unseen;
 
-pub use unseen::is_metadata_service;
-
 /// What a dialler needs.
 #[derive(Debug, Clone)]
 pub struct DialerSettings {

@@ -18,7 +18,8 @@ type Failure = (i32, String);
 struct Found {
     path: CString,
     fd: i32,
-    script: bool,
+    /// What runs it, where it is a script, as its first line has it.
+    interpreter: Option<Vec<u8>>,
 }
 
 /// The terminal that the first process has the session of, if there is to be one.
@@ -70,13 +71,13 @@ fn become_program(
     confine::privileges(orders).map_err(confined)?;
     confine::landlock(orders).map_err(confined)?;
     confine::filters(orders).map_err(confined)?;
-    let errno = if found.script {
+    let errno = if found.interpreter.is_some() {
         // An interpreter opens its script by name, so no descriptor of it leaks.
         sys::execute_path(&found.path, &args, &env)
     } else {
         sys::execute_fd(found.fd, &args, &env)
     };
-    Err(not_executed(&found.path, errno))
+    Err(not_executed(&found, errno))
 }
 
 fn step(what: &'static str) -> impl Fn(Errno) -> Failure {
@@ -160,19 +161,21 @@ fn open(path: &CString) -> Result<Found, Errno> {
     Ok(Found {
         path: path.clone(),
         fd,
-        script: is_script(path),
+        interpreter: interpreter(path),
     })
 }
 
-/// One that may be executed but not read is no script.
-fn is_script(path: &CString) -> bool {
-    sys::open(path, libc::O_RDONLY).is_ok_and(|fd| {
-        let mut start = [0_u8; 2];
-        // SAFETY: the buffer is valid for a write of its length.
-        let count = unsafe { libc::read(fd, start.as_mut_ptr().cast(), start.len()) };
-        sys::close(fd);
-        count == 2 && start == *b"#!"
-    })
+/// Of a file that begins as a script does. One that may be executed but not read is none.
+fn interpreter(path: &CString) -> Option<Vec<u8>> {
+    let fd = sys::open(path, libc::O_RDONLY).ok()?;
+    let mut start = [0_u8; LINE];
+    // SAFETY: the buffer is valid for a write of its length.
+    let count = unsafe { libc::read(fd, start.as_mut_ptr().cast(), start.len()) };
+    sys::close(fd);
+    let read = start.get(..usize::try_from(count).ok()?)?;
+    let line = read.strip_prefix(b"#!")?;
+    let mut words = line.split(|octet| matches!(octet, b' ' | b'\t' | b'\n' | 0));
+    Some(words.find(|word| !word.is_empty()).unwrap_or_default().to_owned())
 }
 
 fn not_opened(name: &[u8], errno: Errno) -> Failure {
@@ -181,6 +184,10 @@ fn not_opened(name: &[u8], errno: Errno) -> Failure {
         Errno(libc::ENOENT | libc::ENOTDIR) => {
             (NOT_FOUND, format!("{name}: not found in the sandbox"))
         }
+        Errno(libc::EISDIR) => (
+            NOT_EXECUTABLE,
+            format!("{name}: it is a folder, and no program"),
+        ),
         other => (
             NOT_EXECUTABLE,
             format!("{name}: cannot be executed: {}", sys::words(other)),
@@ -188,15 +195,27 @@ fn not_opened(name: &[u8], errno: Errno) -> Failure {
     }
 }
 
-fn not_executed(path: &CString, errno: Errno) -> Failure {
-    let path = path.to_string_lossy();
-    match errno {
+fn not_executed(found: &Found, errno: Errno) -> Failure {
+    let path = found.path.to_string_lossy();
+    match (errno, &found.interpreter) {
         // The file was opened: what is missing is its interpreter.
-        Errno(libc::ENOENT) => (
+        (Errno(libc::ENOENT), Some(interpreter)) => {
+            let name = String::from_utf8_lossy(interpreter);
+            let ends = match name.ends_with('\r') {
+                true => ": its lines end as on Windows (CRLF), write them with LF alone",
+                false => "",
+            };
+            let name = name.escape_debug();
+            (
+                NOT_FOUND,
+                format!("{path}: its interpreter {name} is not in the sandbox{ends}"),
+            )
+        }
+        (Errno(libc::ENOENT), None) => (
             NOT_FOUND,
-            format!("{path}: its interpreter is not in the sandbox"),
+            format!("{path}: its interpreter is not in the sandbox (the loader that `file` names)"),
         ),
-        other => (
+        (other, _) => (
             NOT_EXECUTABLE,
             format!("{path}: cannot be executed: {}", sys::words(other)),
         ),
@@ -210,3 +229,6 @@ fn string(bytes: &[u8]) -> Result<CString, Failure> {
 fn strings(list: &[Vec<u8>]) -> Result<Vec<CString>, Failure> {
     list.iter().map(|bytes| string(bytes)).collect()
 }
+
+/// What the kernel reads of a script's first line (BINPRM_BUF_SIZE).
+const LINE: usize = 256;

@@ -391,6 +391,9 @@ pub fn executable(fd: c_int) -> Result<()> {
     done(c_long::from(unsafe { libc::fstat(fd, stat.as_mut_ptr()) }))?;
     // SAFETY: fstat has filled it.
     let mode = unsafe { stat.assume_init() }.st_mode;
+    if mode & libc::S_IFMT == libc::S_IFDIR {
+        return Err(Errno(libc::EISDIR));
+    }
     if mode & libc::S_IFMT != libc::S_IFREG || mode & 0o111 == 0 {
         return Err(Errno(libc::EACCES));
     }

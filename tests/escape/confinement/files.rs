@@ -40,12 +40,12 @@ fn the_authority_cannot_be_replaced() {
 
 #[test]
 fn kernel_settings_cannot_be_written() {
-    refused(&["write", "/proc/sys/kernel/core_pattern"]);
+    refused(&["open", "/proc/sys/kernel/core_pattern"]);
 }
 
 #[test]
 fn the_sysrq_trigger_cannot_be_written() {
-    refused(&["write", "/proc/sysrq-trigger"]);
+    refused(&["open", "/proc/sysrq-trigger"]);
 }
 
 #[test]
@@ -55,7 +55,8 @@ fn kernel_memory_cannot_be_read() {
 
 #[test]
 fn the_kernel_log_cannot_be_read() {
-    refused(&["read", "/proc/kmsg"]);
+    // Opened alone: who reads it takes it from the host.
+    refused(&["look", "/proc/kmsg"]);
 }
 
 #[test]

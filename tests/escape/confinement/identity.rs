@@ -100,15 +100,21 @@ fn a_crash_leaves_no_core() {
 #[test]
 fn every_namespace_is_its_own() {
     let lab = Lab::new();
-    let run = lab
-        .gig()
-        .sh("for n in user net pid ipc uts cgroup mnt; do readlink /proc/self/ns/$n; done");
+    let run = lab.gig().sh(&format!(
+        "for n in {}; do readlink /proc/self/ns/$n; done",
+        NAMESPACES.join(" ")
+    ));
     let inside = run.success().text();
+    let told: Vec<&str> = inside.lines().collect();
+    assert_eq!(told.len(), NAMESPACES.len(), "one each: {inside}");
+    for (name, told) in NAMESPACES.iter().zip(told) {
+        assert!(told.starts_with(&format!("{name}:[")), "{name}: {inside}");
+    }
     let host = format!(
         "/proc/{}/ns",
         lab.network.holder_pid(gig_tests::lab::network::Side::Host)
     );
-    for name in ["user", "net", "pid", "ipc", "uts", "cgroup", "mnt"] {
+    for name in NAMESPACES {
         let link = fs::read_link(format!("{host}/{name}")).expect("a namespace");
         assert!(
             !inside.contains(&*link.to_string_lossy()),
@@ -127,3 +133,6 @@ fn the_session_is_new() {
     );
     assert_eq!(run.success().text(), "True True 0\n");
 }
+
+/// All but that of clocks, which a sandbox has the host's of.
+const NAMESPACES: [&str; 7] = ["user", "net", "pid", "ipc", "uts", "cgroup", "mnt"];

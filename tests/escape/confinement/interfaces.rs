@@ -82,7 +82,7 @@ fn the_firewall_cannot_be_changed() {
 
 #[test]
 fn network_settings_cannot_be_written() {
-    refused(&["write", "/proc/sys/net/ipv4/ip_forward"]);
+    refused(&["open", "/proc/sys/net/ipv4/ip_forward"]);
 }
 
 #[test]

@@ -51,6 +51,32 @@ impl Appliance {
 }
 
 #[test]
+fn a_server_that_was_there_is_told_as_changed_and_a_relative_program_is_refused() {
+    let appliance = Appliance::start();
+    let add = |words: &[&str]| appliance.gig(&[&["server", "add"], words].concat(), "");
+    for (program, told) in [
+        ("/bin/true", "box is registered"),
+        ("/bin/false", "box is changed"),
+    ] {
+        let added = add(&["box", "--", program]);
+        assert!(
+            added.status == 0 && added.output.contains(told),
+            "{added:?}"
+        );
+    }
+    for program in ["./prog", "bin/prog", "../prog"] {
+        let refused = add(&["other", "--", program, "--fast"]);
+        let told = refused.errors.contains("name its whole path, as /");
+        assert!(refused.status == 125 && told, "{refused:?}");
+    }
+    let listed = appliance.gig(&["server", "ls", "--json"], "").output;
+    assert!(
+        listed.contains("box") && !listed.contains("other"),
+        "{listed}"
+    );
+}
+
+#[test]
 fn a_denied_record_is_two_clicks_from_the_rule_that_allows_it() {
     let appliance = Appliance::start();
     let cookie = appliance.first_admin();

@@ -50,6 +50,39 @@ fn a_version_opens_with_its_own_key_only() {
     assert!(open_version(&MasterKey::random().unwrap(), None, &row).is_err());
 }
 
+/// Who learns one data key has one version: of no other secret, not the version after it, nor the same value
+/// sealed once more, in custody or not.
+#[test]
+fn every_version_has_a_data_key_of_its_own() {
+    let master = MasterKey::random().unwrap();
+    let custody = Key::random().unwrap();
+    let mut rows = Vec::new();
+    for custody in [None, Some(&custody)] {
+        for (name, version) in [("A", 1), ("A", 1), ("A", 2), ("B", 1)] {
+            rows.push(sealed(&master, custody, draft("local", name, version)));
+        }
+    }
+    let data_key = |row: &VersionRow| {
+        let inner = unwrap(&master, row).unwrap();
+        let inner = match row.custody {
+            true => {
+                let sealed = Sealed::from_row(inner.expose()).unwrap();
+                let bound = context(row, "custody");
+                custody.open(&sealed, bound.as_slice()).unwrap()
+            }
+            false => inner,
+        };
+        Key::of(inner).unwrap()
+    };
+    for (i, row) in rows.iter().enumerate() {
+        let key = data_key(row);
+        for (j, other) in rows.iter().enumerate() {
+            let opened = key.open(&other.value, context(other, "value").as_slice());
+            assert_eq!(opened.is_ok(), i == j, "{i} {j}");
+        }
+    }
+}
+
 #[test]
 fn every_changed_field_of_a_row_is_found() {
     let master = MasterKey::random().unwrap();

@@ -24,7 +24,8 @@ pub struct NewVersion<'a> {
     pub value: Option<&'a SecretBytes>,
     /// How long it may be used.
     pub expires: Option<Duration>,
-    /// How long the versions before it stay usable; none at all when zero.
+    /// How long the versions before it stay usable, those that were promised longer as long as that; none at
+    /// all when zero.
     pub grace: Duration,
     /// Opening it takes the owner's passphrase; the vault is unlocked.
     pub custody: bool,
@@ -117,7 +118,8 @@ impl Vault {
             let mut row = self.sealed(view, name, value, as_before, Giver::Service)?;
             let mut changes = Vec::new();
             if newest.is_usable(self.now()) {
-                changes = self.end_before(view, name, Duration::ZERO)?;
+                changes = self.end(view, &[newest], Duration::ZERO)?;
+                changes.extend(self.forget_oldest(view, name));
             }
             row.retires = newest.retires;
             row.revoked = newest.revoked;
@@ -247,20 +249,35 @@ impl Vault {
         grace: Duration,
     ) -> Result<Vec<Change>, UseVaultError> {
         let now = self.now();
-        let mut changes = Vec::new();
-        for row in view
-            .versions(name.as_str())
-            .filter(|row| row.is_usable(now))
-        {
-            changes.push(self.edited(view, row, |row| {
-                if grace.is_zero() {
-                    row.revoked = Some(now.as_second());
-                } else {
-                    let end = after(now, grace).as_second();
-                    row.retires = Some(row.retires.map_or(end, |before| before.min(end)));
-                }
-            })?);
-        }
+        let usable = view.versions(name.as_str());
+        let usable: Vec<&VersionRow> = usable.filter(|row| row.is_usable(now)).collect();
+        let mut changes = self.end(view, &usable, grace)?;
+        changes.extend(self.forget_oldest(view, name));
+        Ok(changes)
+    }
+
+    /// Ends `rows` after the grace time, or at once. One that was promised a longer time before keeps that.
+    fn end(
+        &self,
+        view: &View,
+        rows: &[&VersionRow],
+        grace: Duration,
+    ) -> Result<Vec<Change>, UseVaultError> {
+        let now = self.now();
+        let ended = |row: &mut VersionRow| {
+            if grace.is_zero() {
+                row.revoked = Some(now.as_second());
+            } else {
+                row.retires = row.retires.max(Some(after(now, grace).as_second()));
+            }
+        };
+        let edited = rows.iter().map(|row| self.edited(view, row, ended));
+        edited.collect()
+    }
+
+    /// Of versions that ended, those whose values are not remembered any longer.
+    fn forget_oldest(&self, view: &View, name: &SecretName) -> Vec<Change> {
+        let now = self.now();
         // What services gave since is known by the one that they began with.
         let newest = view.versions(name.as_str()).next_back();
         let root = newest.map(|row| view.root(row).version);
@@ -268,14 +285,12 @@ impl Vault {
             .versions(name.as_str())
             .rev()
             .filter(|row| !row.is_usable(now) && Some(row.version) != root);
-        for row in ended.skip(REMEMBERED) {
-            changes.push(Change::DeleteVersion {
-                owner: Arc::clone(&row.owner),
-                name: Arc::clone(&row.name),
-                version: row.version,
-            });
-        }
-        Ok(changes)
+        let forgotten = ended.skip(REMEMBERED).map(|row| Change::DeleteVersion {
+            owner: Arc::clone(&row.owner),
+            name: Arc::clone(&row.name),
+            version: row.version,
+        });
+        forgotten.collect()
     }
 
     /// A row with other moments; one that somebody else edited is not made valid by it.

@@ -135,6 +135,52 @@ fn the_old_version_stays_for_its_grace_time() {
 }
 
 #[test]
+fn a_version_keeps_the_longest_of_the_graces_it_was_promised() {
+    let lab = Lab::new();
+    let vault = lab.open();
+    put(&vault, "A", "first");
+    let rotate = |value: &str, grace| {
+        let value = SecretBytes::from(value);
+        vault.rotate(&name("A"), &version(&value, grace)).unwrap();
+    };
+    rotate("second", 600);
+    lab.clock.advance(Duration::from_secs(100));
+    rotate("third", 10);
+    lab.clock.advance(Duration::from_secs(10));
+    let (grace, expired, current) = (
+        VersionState::Grace,
+        VersionState::Expired,
+        VersionState::Current,
+    );
+    assert_eq!(states(&vault, "A"), [grace, expired, current]);
+    // A longer one is a promise, too, and what has ended stays so.
+    rotate("fourth", 1000);
+    lab.clock.advance(Duration::from_secs(999));
+    assert_eq!(states(&vault, "A"), [grace, expired, grace, current]);
+    // No grace time ends all of them, as where a value is in wrong hands.
+    rotate("fifth", 0);
+    let revoked = VersionState::Revoked;
+    let all = [revoked, expired, revoked, revoked, current];
+    assert_eq!(states(&vault, "A"), all);
+}
+
+#[test]
+fn what_a_service_gives_ends_the_value_that_it_takes_the_place_of_and_no_other() {
+    let lab = Lab::new();
+    let vault = lab.open();
+    put(&vault, "A", "first");
+    let second = SecretBytes::from("second");
+    vault.rotate(&name("A"), &version(&second, 600)).unwrap();
+    assert_eq!(supersede(&vault, "A", 2), Some(3));
+    let (grace, revoked, current) = (
+        VersionState::Grace,
+        VersionState::Revoked,
+        VersionState::Current,
+    );
+    assert_eq!(states(&vault, "A"), [grace, revoked, current]);
+}
+
+#[test]
 fn a_version_ends_when_it_expires() {
     let lab = Lab::new();
     let vault = lab.open();

@@ -76,11 +76,16 @@ pub(super) fn execute(args: &AuditVerifyArgs) -> anyhow::Result<ExitStatus> {
                 "file": name, "whole": false, "line": line, "why": why.to_string(),
             });
             let part = matches!(why, ChainFault::Order { .. }) && *line == 1;
+            let unsigned = matches!(why, ChainFault::Unsigned);
             let why = printable(&why.to_string());
             let mut text = format!("{name}: broken at line {line}: {why}");
             if part {
                 text += "\n  of a part of a record, or one that is newest first, nothing can be proved: take all of it \
                          with its proof (the console's search, or gig audit export --with-checkpoints)";
+            }
+            if unsigned {
+                text += "\n  a file of --audit is never signed: leave --key out for it; what gig serve keeps is signed, and an \
+                         export of it with --with-checkpoints";
             }
             output::print(args.output.json, &document, &text)?;
             Ok(ExitStatus::NO)

@@ -1,6 +1,7 @@
 //! `gig policy proposals|approve|reject|two-person`: the two-person rule, asked of the appliance that
 //! runs on this machine, as its owner.
 
+use anyhow::bail;
 use hyper::Method;
 use serde_json::{Value, json};
 
@@ -23,9 +24,10 @@ pub(crate) fn list(args: &PolicyProposalsArgs) -> anyhow::Result<ExitStatus> {
     let document = Asking::new(Method::GET, path).send()?.json()?;
     let items = document.get("items").and_then(Value::as_array);
     let lines: Vec<String> = items.into_iter().flatten().map(line).collect();
-    let said = match lines.is_empty() {
-        true => "no proposal waits".to_owned(),
-        false => lines.join("\n"),
+    let said = match (lines.is_empty(), args.decided) {
+        (true, false) => "no proposal waits".to_owned(),
+        (true, true) => "no proposal was decided".to_owned(),
+        (false, _) => lines.join("\n"),
     };
     output::print(args.output.json, &document, &said)?;
     Ok(ExitStatus::SUCCESS)
@@ -42,8 +44,11 @@ pub(crate) fn approve(args: &PolicyDecideArgs) -> anyhow::Result<ExitStatus> {
 /// `gig policy reject ID --why TEXT`.
 ///
 /// # Errors
-/// When it does not wait.
+/// When it does not wait, or nothing says why.
 pub(crate) fn reject(args: &PolicyDecideArgs) -> anyhow::Result<ExitStatus> {
+    if args.why.as_deref().unwrap_or_default().trim().is_empty() {
+        bail!("say why proposal {} is rejected: --why TEXT", args.id);
+    }
     decide(args, "reject", "rejected")
 }
 
@@ -69,7 +74,7 @@ pub(crate) fn rule(args: &PolicyTwoPersonArgs) -> anyhow::Result<ExitStatus> {
 
 fn decide(args: &PolicyDecideArgs, act: &str, done: &str) -> anyhow::Result<ExitStatus> {
     let path = format!("/api/v1/proposals/{}/{act}", args.id);
-    let body = json!({ "why": args.why });
+    let body = json!({ "why": args.why.as_deref().unwrap_or_default() });
     let document = Asking::new(Method::POST, &path)
         .body(&body)
         .send()?

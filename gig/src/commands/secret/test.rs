@@ -10,6 +10,7 @@ use serde_json::json;
 
 mod kept;
 mod places;
+mod unclosed;
 
 use self::{
     kept::Kept,
@@ -102,6 +103,8 @@ impl Report {
             report.places = shown.places;
             report.treatment = shown.treatment;
             report.kept.notes.extend(report.hint());
+            let unclosed = stage.unclosed().filter(|_| report.lack.is_none());
+            report.kept.notes.extend(unclosed);
         }
         Ok(report)
     }

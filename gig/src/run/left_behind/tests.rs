@@ -11,6 +11,29 @@ fn looked(folder: &Path) -> LeftBehind {
     }])
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_look_at_what_is_left_is_waited_for_until_somebody_wants_an_end() {
+    let never = std::future::pending::<()>;
+    let changed = || vec![PathBuf::from("/w/.envrc")];
+    assert_eq!(aside(changed, never()).await, Some(changed()));
+    // One that does not end holds nobody up, whether a signal comes or none.
+    let (end, ended) = std::sync::mpsc::channel::<()>();
+    let looking = move || {
+        ended.recv().ok();
+        changed()
+    };
+    assert_eq!(aside(looking, std::future::ready(())).await, None);
+    drop(end);
+    let (end, ended) = std::sync::mpsc::channel::<()>();
+    let looking = move || {
+        ended.recv().ok();
+        changed()
+    };
+    let waited = tokio::time::advance(PATIENCE + Duration::from_millis(1));
+    assert_eq!(tokio::join!(aside(looking, never()), waited).0, None);
+    drop(end);
+}
+
 #[test]
 fn what_the_host_runs_by_itself_is_told_where_it_changed() {
     let folder = tempfile::tempdir().unwrap();

@@ -7,8 +7,8 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 use gig_policy::special_purpose::{AddressClass, classify};
-use gig_policy::{DenyReason, Port, rule_for};
-use gig_proxy::{dns::synthetic::is_synthetic, upstream::dial::is_metadata_service};
+use gig_policy::{DenyReason, Port, is_metadata_service, rule_for};
+use gig_proxy::dns::synthetic::is_synthetic;
 
 use super::{Denied, shown, shown_up_to};
 
@@ -347,6 +347,9 @@ fn private_address(denied: &Denied, from: &RulesFrom) -> String {
         Some(rule) => is_option(rule),
         None => from.document.is_none(),
     };
+    if let (Some(ip), None, Some(_)) = (ip, &denied.rule, denied.port) {
+        return unruled_private(denied, from, ip);
+    }
     match (ip, &from.document) {
         (Some(ip), Some(document)) if !by_option => format!(
             "it is at {ip}; allow that in {document} with this under the host: allow_private: [{}]",
@@ -358,6 +361,24 @@ fn private_address(denied: &Denied, from: &RulesFrom) -> String {
         (Some(ip), _) => format!("it is at {ip}; allow that with: --allow-private {ip}"),
         (None, _) => "its address is not public; name the range with --allow-private".to_owned(),
     }
+}
+
+/// Of what no rule lets go and a policy that observes would have let go, had its address been public: what opens the
+/// address of another port of the host opens nothing here.
+fn unruled_private(denied: &Denied, from: &RulesFrom, ip: IpAddr) -> String {
+    let Some(document) = &from.document else {
+        let option = option(denied);
+        return format!("it is at {ip}; allow that with: --allow {option} --allow-private {ip}");
+    };
+    let protocol = denied.protocol.as_deref();
+    let protocol = protocol.map_or_else(String::new, |protocol| format!("protocol: {protocol}, "));
+    format!(
+        "it is at {ip}, and no rule names that port of the host; allow it in {document} with: {{{}, ports: [{}], \
+         {protocol}allow_private: [{}]}}",
+        target(&denied.host),
+        denied.port.unwrap_or_default(),
+        quoted(ip)
+    )
 }
 
 fn target(host: &str) -> String {

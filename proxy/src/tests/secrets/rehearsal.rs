@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::credential::rehearsal::Rehearsal;
-use gig_policy::{AppProtocol, Host, Port, RequestIntent, Verdict};
+use gig_policy::{Host, Port};
 
 /// A request in pieces, to be rehearsed and to be sent.
 struct Case {
@@ -57,18 +57,12 @@ impl Case {
             rehearsal.field(&format!("{name}: {value}")).unwrap();
         }
         rehearsal.body.clone_from(&self.body);
-        let intent = RequestIntent {
-            protocol: AppProtocol::Https,
-            method: self.method,
-            path: self.target.split('?').next().unwrap(),
-        };
         let policy = world.lab.subject.policy();
         let host = Host::parse(host).unwrap();
-        let Verdict::Allow(permit) = policy.decide_request(&host, Port::HTTPS, &intent) else {
-            panic!("the policy denies {}", self.target);
-        };
+        let permit = rehearsal.decided(&policy, &host, Port::HTTPS);
+        let permit = permit.map_err(|refused| refused.reason)?;
         let wallet = world.lab.subject.wallet().unwrap();
-        let readied = rehearsal.ready(wallet, permit.secrets()).await;
+        let readied = rehearsal.ready(wallet, &permit).await;
         readied.map_err(|refused| refused.reason)?;
         Ok(rehearsal)
     }
@@ -120,6 +114,38 @@ async fn what_is_rehearsed_is_what_happens() {
                     assert_eq!(u16::from(answer.status), reason.http_status(), "{name}");
                     assert_eq!(world.origin.seen.requests().len(), before, "{name}");
                 }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_has_another_meaning_is_refused_where_it_is_rehearsed_too() {
+    let host = "narrow.test";
+    for fields in [
+        &[("x-http-method-override", "DELETE")][..],
+        &[("x-original-url", "/without/a")],
+        &[("host", "other.test")],
+        &[("host", "narrow.test:80")],
+        &[("host", "narrow.test:443")],
+        &[("host", "NARROW.test")],
+        &[("host", "{}")],
+    ] {
+        let world = World::new(host, "v4lue-of-the-token").await;
+        let mut case = Case::get("/with/a", fields);
+        case.fields.push(("x-key", world.sentinel.clone()));
+        let rehearsed = case.rehearsed(&world, host).await;
+        let mut request = case.request();
+        let named = request.headers_mut().entry("host");
+        named.or_insert_with(|| host.parse().unwrap());
+        let answer = world.client(host).await.send(request).await;
+        let seen = world.origin.seen.requests().len();
+        match rehearsed {
+            Ok(_) => assert_eq!((answer.status.as_u16(), seen), (200, 1), "{fields:?}"),
+            Err(reason) => {
+                let refused = (reason.http_status(), 0);
+                assert_eq!((answer.status.as_u16(), seen), refused, "{fields:?}");
+                assert_eq!(answer.json()["reason"], reason.as_str(), "{fields:?}");
             }
         }
     }

@@ -6,7 +6,7 @@
 //! of addresses (private ranges alone) cannot be kept. Names of metadata services stay closed whatever is named; a public
 //! name that stands for such an address is the proxy's to refuse.
 
-use gig_policy::{ConnectPermit, DenyReason, Fqdn, Host, Reach};
+use gig_policy::{ConnectPermit, DenyReason, Host, Reach, is_metadata_service};
 
 /// Why this name is not sent to the proxy; `asked` where somebody said that it is to resolve names.
 pub(super) fn refused(permit: &ConnectPermit, asked: bool) -> Option<(DenyReason, &'static str)> {
@@ -27,29 +27,6 @@ pub(super) fn refused(permit: &ConnectPermit, asked: bool) -> Option<(DenyReason
     }
     None
 }
-
-/// Whether it is a name by which a cloud serves what an instance is and may.
-#[must_use]
-pub fn is_metadata_service(name: &Fqdn) -> bool {
-    let known = |service: &&str| name.as_str() == *service || name.is_below(service);
-    let is_instance =
-        name.as_str().starts_with("instance-data.") && name.is_below("compute.internal");
-    is_instance || METADATA.iter().any(known)
-}
-
-/// Names by which clouds serve what an instance is and may, as their documentation gives them.
-const METADATA: [&str; 10] = [
-    "instance-data",
-    "instance-data.ec2.internal",
-    "metadata",
-    "metadata.goog",
-    "metadata.google.internal",
-    "metadata.azure.internal",
-    "metadata.cloud.ibm.com",
-    "metadata.platformequinix.com",
-    "metadata.tencentyun.com",
-    "metadata.packet.net",
-];
 
 #[cfg(test)]
 mod tests {
@@ -83,18 +60,5 @@ mod tests {
         assert_eq!(reason(observing, "a.example", true), None);
         let private = Some(DenyReason::PrivateAddress);
         assert_eq!(reason(observing, "a.example", false), private);
-    }
-
-    #[test]
-    fn names_of_metadata_services_are_known() {
-        let is = |name: &str| is_metadata_service(&name.parse().unwrap());
-        assert!(is("metadata.google.internal"));
-        assert!(is("Metadata.Google.Internal"));
-        assert!(is("x.metadata.google.internal"));
-        assert!(is("instance-data.ec2.internal"));
-        assert!(is("instance-data.us-west-2.compute.internal"));
-        assert!(is("api.metadata.cloud.ibm.com"));
-        assert!(!is("metadata.example.com"));
-        assert!(!is("mymetadata.google.internal"));
     }
 }

@@ -40,6 +40,21 @@ fn what_a_node_commits_is_known_on_another_within_a_second() {
 }
 
 #[test]
+fn a_role_that_may_make_no_schema_is_told_with_what_lets_it() {
+    let database = Database::fresh();
+    let role = format!("plain_{}", std::process::id());
+    database.sql(&format!("CREATE ROLE {role} LOGIN"));
+    let url = database.url();
+    let (scheme, rest) = url.split_once("://").unwrap();
+    let host = rest.split_once('@').map_or(rest, |(_, host)| host);
+    let open = || PostgresStore::open(&format!("{scheme}://{role}@{host}"));
+    let refused = open().map(drop).unwrap_err().to_string();
+    let (_, grant) = refused.split_once("GRANT").expect(&refused);
+    database.sql(&format!("GRANT{grant}"));
+    assert!(open().is_ok());
+}
+
+#[test]
 fn tables_of_an_earlier_gig_are_brought_up_to_date() {
     let database = Database::fresh();
     let earlier = || SecretRow {

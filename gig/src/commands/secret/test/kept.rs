@@ -154,13 +154,16 @@ impl Kept {
             return Ok(kept);
         }
         let by_options = &args.passphrase;
-        let passphrase = by_options.passphrase_file.is_some() || by_options.passphrase_fd.is_some();
+        if !listed.custody {
+            let why = format!("{name} is in nobody's custody");
+            vault::refuse_passphrase(by_options, &why)?;
+        }
         if definition.provider != ProviderDefinition::Embedded {
             kept.notes.push(format!(
                 "its provider ({}) was not asked: something stands in for the value",
                 listed.provider
             ));
-        } else if listed.custody && !passphrase {
+        } else if listed.custody && by_options.named().is_none() {
             kept.notes.push(
                 "it is in its owner's custody and was not opened: something stands in for the value \
                  (--passphrase-file opens it)"
@@ -168,7 +171,7 @@ impl Kept {
             );
         } else {
             if listed.custody {
-                vault::unlock(opened, by_options)?;
+                vault::unlock(opened, by_options, &[name.as_str()])?;
             }
             kept.open(name, opened)?;
         }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow, bail};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use gig_policy::{
-    AppProtocol, DenyReason, Explanation, Host, Policy, Port, RequestIntent, SandboxId,
-    SecretGrant, SecretName, SecretPlace, Verdict,
+    DenyReason, Explanation, Host, Policy, Port, RequestPermit, SandboxId, SecretGrant, SecretName,
+    SecretPlace,
 };
 use gig_proxy::credential::{
     Border, Wallet,
@@ -22,7 +22,10 @@ use gig_vault::{
 use parking_lot::Mutex;
 use serde::Serialize;
 
-use super::kept::{Kept, now};
+use super::{
+    kept::{Kept, now},
+    unclosed::unclosed,
+};
 use crate::args::secret::SecretTestArgs;
 
 /// One place of a request, and what came of it.
@@ -183,13 +186,15 @@ impl<'a> Stage<'a> {
         let texts = [&url].into_iter().chain(&whole.fields);
         let texts = texts.chain(&whole.body);
         let held = self.wallet.held();
-        let says_where = texts
+        let filled = texts
             .into_iter()
             .any(|text| held.iter().any(|held| text.contains(&*held.sentinel)));
+        let says_where = filled || self.unclosed().is_some();
         let attempts = if says_where {
             vec![whole]
         } else {
-            self.attempts(&granted(policy, explanation, &whole.target).unwrap_or_default())?
+            let permit = self.decided(policy, explanation, &self.rehearsal(explanation, &whole)?);
+            self.attempts(permit.as_ref().map_or(&[], RequestPermit::secrets))?
         };
         let mut places = Vec::new();
         for attempt in &attempts {
@@ -225,7 +230,7 @@ impl<'a> Stage<'a> {
             Ok((_, rehearsed)) => {
                 let named = |name: &Arc<str>| **name == *self.name.as_str();
                 if !rehearsed.secrets.iter().any(named) {
-                    return Ok(place(false, self.unplaced().to_owned()));
+                    return Ok(place(false, self.unplaced()));
                 }
             }
         }
@@ -234,14 +239,26 @@ impl<'a> Stage<'a> {
         Ok(place(true, self.line(&shown.0)))
     }
 
+    /// What was meant for a place, and is sent as it is written.
+    pub(super) fn unclosed(&self) -> Option<String> {
+        let texts = [&self.args.url].into_iter().chain(&self.args.header);
+        let held = self.wallet.held();
+        let variables: Vec<&str> = held.iter().map(|held| &*held.variable).collect();
+        let mut texts = texts.chain(&self.args.body);
+        texts.find_map(|text| unclosed(text, &variables))
+    }
+
     /// Why nothing was placed.
-    fn unplaced(&self) -> &'static str {
+    fn unplaced(&self) -> String {
+        if let Some(unclosed) = self.unclosed() {
+            return unclosed;
+        }
         let url = self.filled(&self.args.url);
         let fragment = url.split_once('#').map_or("", |(_, fragment)| fragment);
         let held = self.wallet.held();
         match held.iter().any(|held| fragment.contains(&*held.sentinel)) {
-            true => "no client sends what stands behind the `#` of a URL",
-            false => "it stays what it is there",
+            true => "no client sends what stands behind the `#` of a URL".to_owned(),
+            false => "it stays what it is there".to_owned(),
         }
     }
 
@@ -253,10 +270,18 @@ impl<'a> Stage<'a> {
         attempt: &Attempt,
         secret: &Arc<Secret>,
     ) -> anyhow::Result<Result<(Rehearsal, Rehearsed), Refused>> {
-        let grants = match granted(policy, explanation, &attempt.target) {
-            Ok(grants) => grants,
+        let mut request = self.rehearsal(explanation, attempt)?;
+        let permit = match self.decided(policy, explanation, &request) {
+            Ok(permit) => permit,
             Err(refused) => return Ok(Err(refused)),
         };
+        *self.keeper.secret.lock() = Arc::clone(secret);
+        let readied = now(request.ready(&self.wallet, &permit))?;
+        Ok(readied.map(|rehearsed| (request, rehearsed)))
+    }
+
+    /// The request, not decided on yet.
+    fn rehearsal(&self, explanation: &Explanation, attempt: &Attempt) -> anyhow::Result<Rehearsal> {
         let authority = match (explanation.protocol, explanation.port) {
             ("https", 443) | ("http", 80) => explanation.host.clone(),
             (_, port) => format!("{}:{port}", explanation.host),
@@ -267,9 +292,29 @@ impl<'a> Stage<'a> {
             request.field(field)?;
         }
         request.body = attempt.body.as_ref().map(|body| body.as_bytes().to_vec());
-        *self.keeper.secret.lock() = Arc::clone(secret);
-        let readied = now(request.ready(&self.wallet, &grants))?;
-        Ok(readied.map(|rehearsed| (request, rehearsed)))
+        Ok(request)
+    }
+
+    /// What lets the request go.
+    fn decided(
+        &self,
+        policy: &Policy,
+        explanation: &Explanation,
+        request: &Rehearsal,
+    ) -> Result<RequestPermit, Refused> {
+        let refused = |reason, why: &str| Refused {
+            reason,
+            why: why.to_owned(),
+        };
+        if !matches!(explanation.protocol, "https" | "http") {
+            let why = "bytes that are not looked into carry no secret";
+            return Err(refused(DenyReason::ProtocolNotAllowed, why));
+        }
+        let host = Host::parse(&explanation.host).ok();
+        let (Some(host), Some(port)) = (host, Port::new(explanation.port)) else {
+            return Err(refused(DenyReason::MalformedRequest, "it names no host"));
+        };
+        request.decided(policy, &host, port)
     }
 
     /// The request as the options say it.
@@ -405,42 +450,6 @@ impl<'a> Stage<'a> {
             }
             Treatment::Replace | Treatment::Bearer => String::new(),
         }
-    }
-}
-
-/// The secrets that a request with this path may carry.
-fn granted(
-    policy: &Policy,
-    explanation: &Explanation,
-    target: &str,
-) -> Result<Vec<SecretGrant>, Refused> {
-    let refused = |reason, why: &str| Refused {
-        reason,
-        why: why.to_owned(),
-    };
-    let host = Host::parse(&explanation.host).ok();
-    let (Some(host), Some(port)) = (host, Port::new(explanation.port)) else {
-        return Err(refused(DenyReason::MalformedRequest, "it names no host"));
-    };
-    let protocol = match explanation.protocol {
-        "https" => AppProtocol::Https,
-        "http" => AppProtocol::Http,
-        _ => {
-            let why = "bytes that are not looked into carry no secret";
-            return Err(refused(DenyReason::ProtocolNotAllowed, why));
-        }
-    };
-    let path = target.split('?').next().unwrap_or_default();
-    let path = gig_policy::path::normalise(path)
-        .map_err(|error| refused(DenyReason::MalformedRequest, &error.to_string()))?;
-    let intent = RequestIntent {
-        protocol,
-        method: &explanation.method,
-        path: &path.into_string(),
-    };
-    match policy.decide_request(&host, port, &intent) {
-        Verdict::Allow(permit) => Ok(permit.secrets().to_vec()),
-        Verdict::Deny(denial) => Err(refused(denial.reason, "no rule allows such a request")),
     }
 }
 

@@ -51,6 +51,23 @@ fn what_listens_everywhere_is_the_sandbox_itself() {
 }
 
 #[test]
+fn the_name_of_a_metadata_service_is_not_offered() {
+    for host in [
+        "metadata.google.internal",
+        "instance-data.us-west-2.compute.internal",
+    ] {
+        for port in [None, Some(80)] {
+            let denied = denied(host, port, Some("http"), DenyReason::HostNotAllowed);
+            let cure = cure(&denied, &RulesFrom::default());
+            assert!(
+                cure.contains("nothing opens") && !cure.contains("--allow"),
+                "{cure}"
+            );
+        }
+    }
+}
+
+#[test]
 fn what_is_printed_allows_what_was_denied() {
     use gig_policy::AppProtocol::{Http, Https, Tcp};
     use gig_policy::DenyReason::{
@@ -86,6 +103,43 @@ fn what_is_printed_allows_what_was_denied() {
     }
 }
 
+/// A policy that observes lets go what no rule names; what another port of the host has opens nothing.
+#[test]
+fn a_private_address_that_no_rule_names_is_opened_by_a_rule() {
+    let mut private = denied(
+        "db.example",
+        Some(5432),
+        Some("tcp"),
+        DenyReason::PrivateAddress,
+    );
+    private.dst_ip = Some([127, 0, 0, 1].into());
+    let from = RulesFrom {
+        document: Some("p.yaml".into()),
+        ..RulesFrom::default()
+    };
+    let told = cure(&private, &from);
+    let rule = told.split_once("{host: ").unwrap().1;
+    let document = format!(
+        "version: 1\negress:\n  - {{host: db.example, ports: [9], allow_private: [127.0.0.1]}}\n  - {{host: {rule}\n"
+    );
+    let builder = PolicyBuilder::new("printed").document(&document, "printed");
+    let option = cure(&private, &RulesFrom::default());
+    for policy in [builder.unwrap().build().unwrap(), policy(&option)] {
+        let host = Host::parse("db.example").unwrap();
+        let verdict = policy.decide_connect(
+            &host,
+            Port::new(5432).unwrap(),
+            Some(gig_policy::AppProtocol::Tcp),
+        );
+        let Verdict::Allow(permit) = verdict else {
+            panic!("{told} {option}");
+        };
+        let opened =
+            gig_policy::special_purpose::admit(private.dst_ip.unwrap(), permit.allow_private());
+        assert!(opened.is_ok(), "{told} {option}");
+    }
+}
+
 #[test]
 fn a_documents_rule_is_mended_in_the_document() {
     let from = RulesFrom {
@@ -96,7 +150,7 @@ fn a_documents_rule_is_mended_in_the_document() {
     private.dst_ip = Some([10, 0, 0, 1].into());
     for (rule, wanted) in [
         (
-            None,
+            Some("egress[0]"),
             "in p.yaml with this under the host: allow_private: [10.0.0.1]",
         ),
         (Some("--allow db.example"), "with: --allow-private 10.0.0.1"),
