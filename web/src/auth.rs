@@ -15,6 +15,7 @@ use jiff::SignedDuration;
 
 mod acting;
 pub(crate) mod cookie;
+pub(crate) mod documents;
 pub(crate) mod known;
 pub(crate) mod lapse;
 pub(crate) mod limits;
@@ -26,11 +27,11 @@ pub(crate) mod sign_in;
 
 use self::{pace::Pace, refusals::Refused};
 use crate::{
+    api::precondition,
     api_error::{FromElsewhere, Problem},
     app::App,
     connections::Peer,
     credential::{Presented, read_session, read_token},
-    drafts,
     narrowing::{Narrowing, Scope},
     pages::{self, Beside},
     places::{Place, Turn, on_behalf},
@@ -65,6 +66,8 @@ pub(crate) struct Caller {
     address: Option<SocketAddr>,
     /// What a page tells them beside what they asked for.
     pub(crate) beside: Beside,
+    /// The condition on which they ask, and which nothing there can be held against.
+    pub(crate) unkept: Option<&'static str>,
 }
 
 impl Caller {
@@ -85,6 +88,7 @@ impl Caller {
             request: None,
             address: None,
             beside: Beside::default(),
+            unkept: None,
         }
     }
 
@@ -113,13 +117,14 @@ impl Caller {
             request: None,
             address,
             beside: Beside::default(),
+            unkept: None,
         }
     }
 
-    /// Refuses what the role may not.
+    /// Refuses what the role may not, and then what is asked for on a condition that is not held.
     pub(crate) fn require(&self, permission: Permission) -> Result<(), Problem> {
         if self.may(permission) {
-            return Ok(());
+            return precondition::unless(self.unkept);
         }
         if self.role.may(permission) {
             let scope = Scope::of(permission)
@@ -322,22 +327,7 @@ pub(crate) async fn require(State(app): State<Arc<App>>, request: Request, next:
             let to = format!("/sign-in?next={}", pages::in_query(to));
             Redirect::to(&to).into_response()
         }
-        Err(_) => {
-            let back = pages::back(&parts.headers, &parts.uri);
-            let asked = parts.uri.path().to_owned();
-            let kept = drafts::kept(&app, parts, body).await;
-            pages::sign_in::instead(&asked, kept.as_deref(), &back)
-        }
-    }
-}
-
-/// Reads the long bodies of documents for who may write documents, and for nobody else: what a handler
-/// would say no to is not taken first.
-pub(crate) async fn documents(caller: Caller, request: Request, next: Next) -> Response {
-    let is_long = is_long(request.headers());
-    match caller.require(Permission::EditPolicies) {
-        Err(problem) if is_long => problem.into_response(),
-        _ => next.run(request).await,
+        Err(_) => pages::sign_in::instead(&app, parts, body).await,
     }
 }
 
@@ -380,6 +370,7 @@ async fn identify(app: &App, request: &Parts) -> Result<Caller, Problem> {
             request: None,
             address: None,
             beside: Beside::default(),
+            unkept: None,
         });
     }
     let Some(presented) = cookie::read(app, headers).as_deref().and_then(read_session) else {
@@ -424,6 +415,7 @@ async fn by_token(app: &App, presented: Presented, peer: &Peer) -> Result<Caller
         request: None,
         address: peer.address(),
         beside: Beside::default(),
+        unkept: None,
     })
 }
 
@@ -461,6 +453,7 @@ async fn by_session(app: &App, presented: Presented, peer: &Peer) -> Result<Call
         request: None,
         address: peer.address(),
         beside: Beside::default(),
+        unkept: None,
     })
 }
 

@@ -74,7 +74,7 @@ fn public() -> Router<Arc<App>> {
 fn api() -> Router<Arc<App>> {
     // A document in JSON takes more room than by itself.
     let documents = DefaultBodyLimit::max(2 * document::LONGEST);
-    let writers = middleware::from_fn(auth::documents);
+    let writers = middleware::from_fn(auth::documents::writers);
     Router::new()
         .route(
             "/api/v1/policies/{name}",
@@ -206,7 +206,7 @@ fn decisions() -> Router<Arc<App>> {
 
 fn console() -> Router<Arc<App>> {
     let documents = DefaultBodyLimit::max(2 * document::LONGEST);
-    let writers = middleware::from_fn(auth::documents);
+    let writers = middleware::from_fn(auth::documents::writers);
     Router::new()
         .route(
             "/policies/{name}/edit",

@@ -24,7 +24,7 @@ struct Device {
 impl Device {
     /// With the secret that a page shows.
     fn of(page: &str) -> Self {
-        let words = between(page, "Secret: <code class=\"whole\">", "<");
+        let words = between(page, "data-copy><code class=\"whole\">", "<");
         assert_eq!(words.len(), 32, "{words}");
         let last = Cell::new(0);
         Self { words, last }

@@ -8,10 +8,10 @@ use axum::{
     extract::{MatchedPath, Request},
     http::{HeaderMap, HeaderName, StatusCode, header},
     middleware::Next,
-    response::{IntoResponse as _, Response},
+    response::Response,
 };
 
-use crate::{api_error::Problem, openapi::preconditions};
+use crate::{api_error::Problem, auth::Caller, openapi::preconditions};
 
 /// What was said, and holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,27 +30,42 @@ enum Tags {
     These(Vec<(bool, String)>),
 }
 
-/// Refuses a change that is asked for on a condition which its operation does not hold against what is there: it may not be
-/// made as if nothing was said (RFC 9110 §13.1.1). `If-Match: *` says no more than the path does.
-pub(crate) async fn kept(request: Request, next: Next) -> Response {
+/// Marks who asks for a change on a condition which its operation does not hold against what is there: where they may ask
+/// for it at all, it is refused ([`unless`]) and not made as if nothing was said (RFC 9110 §13.1.1, §13.2.1).
+/// `If-Match: *` says no more than the path does.
+pub(crate) async fn kept(mut request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>();
     let held = route.and_then(|route| preconditions(request.method(), route.as_str()));
     if let Some(held) = held.filter(|_| !request.method().is_safe()) {
         let headers = request.headers();
         let on_this = !held.if_match && headers.contains_key(header::IF_MATCH) && !is_any(headers);
         let on_none = !held.if_none_match && headers.contains_key(header::IF_NONE_MATCH);
-        if on_this || on_none {
-            let field = if on_this { "If-Match" } else { "If-None-Match" };
-            let words = format!(
-                "{} {} was not done: nothing there has an ETag to hold {field} against; leave the field out",
-                request.method(),
-                request.uri().path()
-            );
-            let refused = Problem::new(StatusCode::PRECONDITION_FAILED, "no_etag", words);
-            return refused.into_response();
+        let unkept = match (on_this, on_none) {
+            (true, _) => Some("If-Match"),
+            (false, true) => Some("If-None-Match"),
+            (false, false) => None,
+        };
+        if let Some(caller) = request.extensions_mut().get_mut::<Caller>() {
+            caller.unkept = unkept;
         }
     }
     next.run(request).await
+}
+
+/// Refuses what is asked for on a condition that nothing is held against.
+///
+/// # Errors
+/// 412 where there is such a field.
+pub(crate) fn unless(unkept: Option<&str>) -> Result<(), Problem> {
+    let Some(field) = unkept else { return Ok(()) };
+    let words = format!(
+        "it was not done: nothing there has an ETag to hold {field} against; leave the field out",
+    );
+    Err(Problem::new(
+        StatusCode::PRECONDITION_FAILED,
+        "no_etag",
+        words,
+    ))
 }
 
 /// Whether it is built on whatever there is.

@@ -6,7 +6,7 @@ use axum::{Json, extract::State, http::StatusCode};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{Asked, Items, Order, Paging, Path, time};
+use super::{Asked, Items, Order, Paging, Path, precondition, time};
 use crate::{
     api_error::Problem,
     app::App,
@@ -70,6 +70,8 @@ pub(crate) async fn end(
     caller: Caller,
     Path(id): Path<String>,
 ) -> Result<StatusCode, Problem> {
+    // Everybody may end their own.
+    precondition::unless(caller.unkept)?;
     end_session(&app, &caller, id).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -86,7 +86,7 @@ pub(crate) async fn save(
     let there = find(&app, &name).await?;
     let what = format!("webhook {name}");
     let changed = || ChangeError::Meanwhile { what }.into();
-    holds(&headers, there.map(|_| "").as_deref(), changed)?;
+    holds(&headers, there.map(|_| ""), changed)?;
     save_webhook(&app, &caller, name, new).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -5,14 +5,15 @@ use std::sync::Arc;
 use askama::Template;
 use axum::{
     Extension,
+    body::Body,
     extract::State,
-    http::{HeaderMap, HeaderName, HeaderValue, header},
+    http::{HeaderMap, HeaderName, HeaderValue, header, request::Parts},
     response::{AppendHeaders, IntoResponse as _, Redirect, Response},
 };
 use serde::Deserialize;
 use zeroize::Zeroizing;
 
-use super::{Answer, Form, InAddress, shown, shown_as, to};
+use super::{Answer, Form, InAddress, back, shown, shown_as, to};
 use crate::{
     api_error::Problem,
     app::App,
@@ -23,6 +24,7 @@ use crate::{
         sign_in::Typed as Proof,
     },
     connections::Peer,
+    drafts,
     store::Change,
 };
 
@@ -53,13 +55,15 @@ pub(crate) struct Next {
 
 /// To where somebody signs in who sent a form and was signed out: then to where it was kept, or back to its page, which is
 /// told that nothing was done.
-pub(crate) fn instead(asked: &str, kept: Option<&str>, back: &str) -> Response {
-    let next = super::in_query(kept.unwrap_or(back));
-    to(&match kept {
-        // Who wanted to be out is.
-        _ if asked == "/sign-out" => "/sign-in".to_owned(),
-        Some(_) => format!("/sign-in?next={next}"),
-        None => format!("/sign-in?undone=form&next={next}"),
+pub(crate) async fn instead(app: &Arc<App>, parts: Parts, body: Body) -> Response {
+    // Who wanted to be out is.
+    if parts.uri.path() == "/sign-out" {
+        return to("/sign-in");
+    }
+    let back = super::in_query(&back(&parts.headers, &parts.uri));
+    to(&match drafts::kept(app, parts, body).await {
+        Some(place) => format!("/sign-in?next={}", super::in_query(&place)),
+        None => format!("/sign-in?undone=form&next={back}"),
     })
 }
 

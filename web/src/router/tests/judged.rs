@@ -117,6 +117,43 @@ async fn every_operation_lets_whom_it_should_with_what_it_takes() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// Whoever may not is refused as ever, and told to the record; whoever may is not obeyed as if nothing was said.
+#[tokio::test]
+async fn no_operation_is_done_on_a_condition_that_it_does_not_hold() {
+    let appliance = Furnished::new().await;
+    let tokens = Role::ALL.map(|role| token(&appliance, role));
+    let mut wrong = Vec::new();
+    let mut tried = 0;
+    for operation in OPERATIONS {
+        let (method, path) = operation.what.split_once(' ').unwrap();
+        let method: http::Method = method.parse().unwrap();
+        let held = crate::openapi::preconditions(&method, path).unwrap();
+        // Signed by who sends it, who is no caller.
+        if method.is_safe() || held.if_match || path.ends_with("/answer") {
+            continue;
+        }
+        for (number, expected) in operation.answers.into_iter().enumerate() {
+            let ask = Ask {
+                field: Some(("if-match", "\"stale\"")),
+                ..operation.ask(&tokens[number])
+            };
+            let answer = appliance.ask(ask).await;
+            // Who may not at all, or may a part of it.
+            let may_not = expected == 403 && answer.status == 403;
+            if !(may_not || matches!(answer.status, 404 | 412 | 422)) {
+                wrong.push(format!(
+                    "{} {}: {answer:?}",
+                    operation.what,
+                    Role::ALL[number]
+                ));
+            }
+            tried += 1;
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(tried > 100, "{tried}");
+}
+
 /// A token of an admin that is made to oversee, and nothing else: it reads what an auditor reads, and changes nothing but
 /// what every reader keeps for themselves.
 #[tokio::test]
