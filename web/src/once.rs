@@ -205,7 +205,7 @@ async fn taken_down(app: &App, once: Once, response: Response) -> Response {
 /// Whether there is such an operation: what is not there, or not by this method, is told so whatever key it brings.
 fn is_there(request: &Request) -> bool {
     let route = request.extensions().get::<MatchedPath>();
-    route.is_some_and(|route| openapi::preconditions(request.method(), route.as_str()).is_some())
+    route.is_some_and(|route| openapi::heeded(request.method(), route.as_str()).is_some())
 }
 
 /// What changes something. All else may be asked as often as anybody likes: the field is ignored there.

@@ -23,7 +23,7 @@ mod problems;
 use bodies::Bodies;
 use once::Keys;
 use operations::Ids;
-pub(crate) use operations::preconditions;
+pub(crate) use operations::heeded;
 use problems::Problems;
 
 use crate::api::{

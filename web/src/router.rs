@@ -16,7 +16,7 @@ use axum::{
 use crate::{
     api::{
         allowing, assignments, attach, audit, audit_chain, audit_export, audit_proof, events,
-        factors, floors, health, held, nodes, policies, precondition, proposals, recorded,
+        factors, floors, health, held, nodes, policies, precondition, proposals, reading, recorded,
         register, sandboxes, searches, secrets, server_log, servers, sessions, teams, tokens,
         users,
         webhooks::{self, answer},
@@ -40,6 +40,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .fallback(missing)
         .layer(once)
         .layer(middleware::from_fn(precondition::kept))
+        .layer(middleware::from_fn(reading::queried))
         .layer(middleware::from_fn(pages::framed))
         .layer(known)
         .merge(public())

@@ -173,10 +173,10 @@ pub(crate) struct AuditSearchArgs {
 #[derive(Debug, Args)]
 pub(crate) struct FilterArgs {
     /// Not before: `2026-11-21`, `2026-11-21T09:30:00Z`, or ago: `90s`, `12h`, `7d`
-    #[arg(long, value_name = "TIME", value_parser = value::moment)]
+    #[arg(long, value_name = "TIME", value_parser = value::since)]
     pub(crate) since: Option<String>,
-    /// Before this moment
-    #[arg(long, value_name = "TIME", value_parser = value::moment)]
+    /// Before this moment; of a day its end
+    #[arg(long, value_name = "TIME", value_parser = value::until)]
     pub(crate) until: Option<String>,
     /// Kind: sandbox.start, dns, connect, request, response, secret.use, secret.misuse …
     #[arg(long, value_name = "EVENT", value_parser = event)]

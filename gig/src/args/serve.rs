@@ -356,7 +356,7 @@ pub(crate) struct LogsArgs {
     /// A sandbox's id, or a server's name
     pub(crate) which: String,
     /// Not before: `2026-11-21`, `2026-11-21T09:30:00Z`, or ago: `90s`, `12h`, `7d`
-    #[arg(long, value_name = "TIME", value_parser = value::moment)]
+    #[arg(long, value_name = "TIME", value_parser = value::since)]
     pub(crate) since: Option<String>,
     /// Only lines that hold this, whatever the case
     #[arg(long, value_name = "TEXT")]

@@ -3,12 +3,13 @@
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use gig_audit::search::moment;
 use gig_policy::{
     Binding, Format, ParseAllowError, ParseSecretNameError, PolicyBuilder, SandboxId, SecretName,
     SecretPlace,
 };
 use gig_sandbox::CpuShare;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 /// `PATH[:DEST]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -225,26 +226,14 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A moment as records spell it, from a date, a time, or a span before now.
-pub(crate) fn moment(text: &str) -> Result<String, String> {
-    let spelt = |moment: Timestamp| format!("{moment:.6}");
-    if let Ok(moment) = text.parse::<Timestamp>() {
-        return Ok(spelt(moment));
-    }
-    if let Ok(day) = text.parse::<jiff::civil::Date>() {
-        let midnight = day.to_zoned(jiff::tz::TimeZone::UTC);
-        return midnight
-            .map(|day| spelt(day.timestamp()))
-            .map_err(|error| error.to_string());
-    }
-    let wrong = || {
-        "a moment is 2026-11-21, 2026-11-21T09:30:00Z, or a span before now: 90s, 12h, 7d"
-            .to_owned()
-    };
-    let ago = span(text).map_err(|_| wrong())?;
-    let ago = SignedDuration::try_from(ago).map_err(|_| wrong())?;
-    let moment = Timestamp::now().checked_sub(ago).map_err(|_| wrong())?;
-    Ok(spelt(moment))
+/// Where a search begins, as records spell it: a day, a time, or a span before now.
+pub(crate) fn since(text: &str) -> Result<String, String> {
+    moment::since(text, Timestamp::now()).map_err(|error| error.to_string())
+}
+
+/// Where it ends: of a day its end.
+pub(crate) fn until(text: &str) -> Result<String, String> {
+    moment::until(text, Timestamp::now()).map_err(|error| error.to_string())
 }
 
 /// A time that may be none: `0s`, `10m`, `24h`, `30d`, `4w`; a bare number counts seconds.
@@ -357,13 +346,15 @@ mod tests {
         assert_eq!(span("30d"), Ok(Duration::from_secs(30 * 86_400)));
         assert_eq!(span("0s"), Ok(Duration::ZERO));
         assert_eq!(
-            moment("2026-11-21").as_deref(),
+            since("2026-11-21").as_deref(),
             Ok("2026-11-21T00:00:00.000000Z")
         );
-        let spelt = moment("2026-11-21T10:30:00.5+01:00");
+        let end = until("2026-11-21");
+        assert_eq!(end.as_deref(), Ok("2026-11-22T00:00:00.000000Z"));
+        let spelt = since("2026-11-21T10:30:00.5+01:00");
         assert_eq!(spelt.as_deref(), Ok("2026-11-21T09:30:00.500000Z"));
-        assert!(moment("7d").unwrap() < moment("1h").unwrap());
-        assert!(moment("yesterday").is_err() && moment("").is_err());
+        assert!(since("7d").unwrap() < since("1h").unwrap());
+        assert!(since("yesterday").is_err() && since("").is_err());
         assert!(span("d").is_err() && span("1y").is_err() && span("-1s").is_err());
     }
 

@@ -11,7 +11,7 @@ use axum::{
     response::Response,
 };
 
-use crate::{api_error::Problem, auth::Caller, openapi::preconditions};
+use crate::{api_error::Problem, auth::Caller, openapi::heeded};
 
 /// What was said, and holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +35,7 @@ enum Tags {
 /// `If-Match: *` says no more than the path does.
 pub(crate) async fn kept(mut request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>();
-    let held = route.and_then(|route| preconditions(request.method(), route.as_str()));
+    let held = route.and_then(|route| heeded(request.method(), route.as_str()));
     if let Some(held) = held.filter(|_| !request.method().is_safe()) {
         let headers = request.headers();
         let on_this = !held.if_match && headers.contains_key(header::IF_MATCH) && !is_any(headers);

@@ -292,11 +292,17 @@ pub(crate) fn waits(proposal: Proposal) -> Response {
 
 /// Refuses a reason that nobody would read.
 pub(crate) fn brief(reason: &str) -> Result<(), Problem> {
-    if reason.chars().count() <= LONGEST_REASON {
-        return Ok(());
+    if reason.chars().count() > LONGEST_REASON {
+        let words = format!("a reason has at most {LONGEST_REASON} characters");
+        return Err(Problem::invalid(words));
     }
-    let words = format!("a reason has at most {LONGEST_REASON} characters");
-    Err(Problem::invalid(words))
+    // Of what no eye sees a reason may have the ends of its lines: PostgreSQL keeps no NUL, and a terminal obeys others.
+    let is_unseen = |c: char| c.is_control() && !matches!(c, '\n' | '\r' | '\t');
+    if reason.chars().any(is_unseen) {
+        let words = "a reason is text: it has no control characters but the ends of its lines";
+        return Err(Problem::invalid(words));
+    }
+    Ok(())
 }
 
 /// A few sentences.

@@ -4,9 +4,12 @@
 use axum::{
     body::Bytes,
     extract::{
-        FromRequest, FromRequestParts, Query, Request, path::ErrorKind, rejection::PathRejection,
+        FromRequest, FromRequestParts, MatchedPath, Query, Request, path::ErrorKind,
+        rejection::PathRejection,
     },
     http::{HeaderMap, Method, StatusCode, Uri, header, request::Parts},
+    middleware::Next,
+    response::{IntoResponse as _, Response},
 };
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::error::Category;
@@ -14,7 +17,7 @@ use serde_json::error::Category;
 mod strict;
 
 use self::strict::Strict;
-use crate::api_error::Problem;
+use crate::{api_error::Problem, openapi::heeded};
 
 /// A JSON body.
 pub(crate) struct Body<T>(pub(crate) T);
@@ -79,6 +82,21 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Asked<T> {
             Asking::of(&parts.method, &parts.uri).refused(StatusCode::BAD_REQUEST, &words)
         })
     }
+}
+
+/// Refuses a query where an operation takes none: what somebody asks for by it would be done as if nothing was said.
+pub(crate) async fn queried(request: Request, next: Next) -> Response {
+    let route = request.extensions().get::<MatchedPath>();
+    let known = route.and_then(|route| heeded(request.method(), route.as_str()));
+    let asks = request.uri().query().is_some_and(|query| !query.is_empty());
+    if asks && known.is_some_and(|known| !known.query) {
+        let words = format!("it takes no query: leave it out; {DESCRIBED}");
+        let asked = Asking::of(request.method(), request.uri());
+        return asked
+            .refused(StatusCode::BAD_REQUEST, &words)
+            .into_response();
+    }
+    next.run(request).await
 }
 
 /// Names and numbers in the path.

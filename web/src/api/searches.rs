@@ -118,7 +118,8 @@ pub(crate) async fn save(
     let title = new.title.trim();
     let fits = (1..=LONGEST_TITLE).contains(&title.chars().count());
     if !fits || title.chars().any(char::is_control) {
-        return Err(Problem::invalid("a title has 1 to 80 characters"));
+        let words = "a title has 1 to 80 characters, and no control characters among them";
+        return Err(Problem::invalid(words));
     }
     let (id, actor) = (Uuid::now_v7().simple().to_string(), caller.actor(app));
     let view = SearchView {

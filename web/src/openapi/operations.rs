@@ -6,7 +6,7 @@ use http::Method;
 use utoipa::{
     Modify, OpenApi as _,
     openapi::{
-        OpenApi,
+        OpenApi, RefOr,
         path::{Operation, ParameterIn, PathItem},
     },
 };
@@ -16,11 +16,12 @@ use super::Document;
 /// Names each by its method and path (`put_policies_name`): generators of clients make a function of it.
 pub(super) struct Ids;
 
-/// Which preconditions (RFC 9110 §13.1) an operation holds against what is there.
+/// What of a request an operation looks at: preconditions (RFC 9110 §13.1) that it holds against what is there, and a query.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Preconditions {
+pub(crate) struct Heeded {
     pub(crate) if_match: bool,
     pub(crate) if_none_match: bool,
+    pub(crate) query: bool,
 }
 
 impl Modify for Ids {
@@ -36,9 +37,9 @@ impl Modify for Ids {
     }
 }
 
-/// What an operation of the API holds; `None` where there is none at this path by this method.
-pub(crate) fn preconditions(method: &Method, path: &str) -> Option<Preconditions> {
-    static KNOWN: LazyLock<HashMap<(Method, String), Preconditions>> = LazyLock::new(|| {
+/// What an operation of the API looks at; `None` where there is none at this path by this method.
+pub(crate) fn heeded(method: &Method, path: &str) -> Option<Heeded> {
+    static KNOWN: LazyLock<HashMap<(Method, String), Heeded>> = LazyLock::new(|| {
         let mut document = Document::openapi();
         let items = document.paths.paths.iter_mut();
         let all = items.flat_map(|(path, item)| {
@@ -52,18 +53,21 @@ pub(crate) fn preconditions(method: &Method, path: &str) -> Option<Preconditions
     KNOWN.get(&(method.clone(), path.to_owned())).copied()
 }
 
-fn held(operation: &Operation) -> Preconditions {
-    let says = |name: &str| {
-        let parameters = operation.parameters.iter().flatten();
-        let mut named = parameters.filter_map(|one| match one {
-            utoipa::openapi::RefOr::T(one) => Some(one),
-            utoipa::openapi::RefOr::Ref(_) => None,
-        });
-        named.any(|one| one.name == name && one.parameter_in == ParameterIn::Header)
+fn held(operation: &Operation) -> Heeded {
+    let parameters = || {
+        let all = operation.parameters.iter().flatten();
+        all.filter_map(|one| match one {
+            RefOr::T(one) => Some(one),
+            RefOr::Ref(_) => None,
+        })
     };
-    Preconditions {
+    let says = |name: &str| {
+        parameters().any(|one| one.name == name && one.parameter_in == ParameterIn::Header)
+    };
+    Heeded {
         if_match: says("If-Match"),
         if_none_match: says("If-None-Match"),
+        query: parameters().any(|one| one.parameter_in == ParameterIn::Query),
     }
 }
 
@@ -109,13 +113,14 @@ mod tests {
 
     #[test]
     fn what_an_operation_holds_is_known() {
-        let of = |method: Method, path: &str| preconditions(&method, path);
-        let both = Preconditions {
+        let of = |method: Method, path: &str| heeded(&method, path);
+        let both = Heeded {
             if_match: true,
             if_none_match: true,
+            query: false,
         };
         assert_eq!(of(Method::PUT, "/api/v1/policies/{name}"), Some(both));
-        let none = Some(Preconditions::default());
+        let none = Some(Heeded::default());
         assert_eq!(of(Method::DELETE, "/api/v1/users/{name}"), none);
         assert_eq!(of(Method::PUT, "/api/v1/users"), None);
     }

@@ -67,6 +67,8 @@ impl OverviewPage {
 struct Wanted {
     record: RecordRow,
     policy: String,
+    /// As a value of a query.
+    host: String,
     count: u64,
     /// Rules that would let it pass: where to click, and the words.
     offers: Vec<(String, &'static str)>,
@@ -77,6 +79,7 @@ impl Wanted {
         Self {
             record: RecordRow::of(caller, &one.newest),
             policy: one.policy.clone(),
+            host: in_query(one.newest.row.host.as_deref().unwrap_or_default()),
             count: one.count,
             offers: offers(caller, &one.newest.row, (&id(&one.newest), &one.remedy)),
         }

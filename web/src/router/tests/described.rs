@@ -139,6 +139,11 @@ async fn what_is_refused_is_refused_whatever_is_known_and_said_as_it_is() {
         .await;
     assert!(matches!(named.status, 400 | 422), "{named:?}");
     for (what, status) in [
+        // Done as if nothing was said it would answer another question.
+        ("GET /api/v1/held?limit=1", 400),
+        ("GET /api/v1/nodes?nope=1", 400),
+        ("GET /api/v1/policies/p?version=1", 400),
+        ("GET /api/v1/held?", 200),
         ("GET /api/v1/policies/nosuch/versions?cursor=5", 404),
         ("GET /api/v1/policies/nosuch/versions", 404),
         ("GET /api/v1/policies/p/versions?cursor=1", 200),
@@ -146,6 +151,16 @@ async fn what_is_refused_is_refused_whatever_is_known_and_said_as_it_is() {
         let answer = admin.of(what, None, &Value::Null).await;
         assert_eq!(answer.status, status, "{what}: {answer:?}");
     }
+    let reason = json!({"document": "version: 1\negress: []\n", "reason": "a\u{0}b\u{1b}[31m"});
+    let unseen = admin
+        .of(
+            "PUT /api/v1/policies/esc",
+            Some(("if-none-match", "*")),
+            &reason,
+        )
+        .await;
+    assert_eq!(unseen.status, 400, "{unseen:?}");
+    assert!(unseen.body.contains("no control characters"), "{unseen:?}");
     // A word of a list, and JSON that is none of what is taken.
     let body = json!({"name": "q", "role": ["admin"]});
     let refused = admin.of("POST /api/v1/tokens", None, &body).await;

@@ -127,7 +127,7 @@ async fn no_operation_is_done_on_a_condition_that_it_does_not_hold() {
     for operation in OPERATIONS {
         let (method, path) = operation.what.split_once(' ').unwrap();
         let method: http::Method = method.parse().unwrap();
-        let held = crate::openapi::preconditions(&method, path).unwrap();
+        let held = crate::openapi::heeded(&method, path).unwrap();
         // Signed by who sends it, who is no caller.
         if method.is_safe() || held.if_match || path.ends_with("/answer") {
             continue;
