@@ -44,9 +44,16 @@ async fn act(
         .await
 }
 
-/// Keeps what a request without a session sent to an editor, where it may be kept. Where that editor is; `None` where
-/// it is none.
-pub(crate) async fn kept(app: &Arc<App>, parts: Parts, body: Body) -> Option<String> {
+/// What became of what was sent to an editor.
+pub(crate) struct Kept {
+    /// Where that editor is.
+    pub(crate) place: String,
+    /// It is there again when its author signs in.
+    pub(crate) whole: bool,
+}
+
+/// Keeps what a request without a session sent to an editor, where it may be kept; `None` where it was sent to none.
+pub(crate) async fn kept(app: &Arc<App>, parts: Parts, body: Body) -> Option<Kept> {
     let policy = parts.uri.path().strip_prefix("/policies/")?;
     let policy = policy.strip_suffix("/edit")?.to_owned();
     if parts.method != Method::POST || policy.contains('/') || policy.contains('%') {
@@ -55,11 +62,14 @@ pub(crate) async fn kept(app: &Arc<App>, parts: Parts, body: Body) -> Option<Str
     let place = format!("/policies/{}/edit", in_query(&policy));
     // Before anything of it is read.
     let Some(person) = was(app, &parts).await.filter(|_| !is_long(&parts.headers)) else {
-        return Some(place);
+        let whole = false;
+        return Some(Kept { place, whole });
     };
+    let mut whole = false;
     let request = Request::from_parts(parts, body);
     if let Ok(Form(draft)) = Form::<Draft>::from_request(request, &()).await {
         let kept = act(app, (&person, &policy), DraftAct::Keep(draft)).await;
+        whole = kept.is_ok();
         if let Err(problem) = kept {
             tracing::warn!(
                 why = problem.detail,
@@ -67,7 +77,7 @@ pub(crate) async fn kept(app: &Arc<App>, parts: Parts, body: Body) -> Option<Str
             );
         }
     }
-    Some(place)
+    Some(Kept { place, whole })
 }
 
 /// Who this browser was signed in as until a while ago.

@@ -283,16 +283,7 @@ async fn a_removed_servers_sandboxes_end_also_when_the_remover_is_gone() {
         lab.control.run(server, "p");
     }
     let name = "one".to_owned();
-    let mut removing = lab
-        .app
-        .change(
-            owner(),
-            Change::RemoveServer {
-                name,
-                expected: None,
-            },
-        )
-        .boxed();
+    let mut removing = lab.app.change(owner(), Change::remove_server(name)).boxed();
     while lab.control.put_for("two").is_empty() {
         // Only until it is made: then nobody asks any more. On a busy machine all of it may be over by then.
         if poll!(&mut removing).is_ready() {

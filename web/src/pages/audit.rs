@@ -57,7 +57,6 @@ impl AuditPage {
     fn asks_more(&self) -> bool {
         let asked = &self.asked;
         let all = [
-            &asked.event,
             &asked.alarm,
             &asked.reason,
             &asked.profile,

@@ -50,7 +50,11 @@ impl Done {
             "Done: what is in force is listed here.",
         ),
         (Self::Removed, "removed", "Removed."),
-        (Self::Runs, "runs", "It runs: this is its sandbox."),
+        (
+            Self::Runs,
+            "runs",
+            "Started, or running already: this is its sandbox.",
+        ),
         (Self::Ends, "ends", "Its sandbox is ended."),
         (
             Self::Answered,

@@ -37,6 +37,8 @@ struct OverviewPage {
     alarms: u64,
     running: usize,
     servers: usize,
+    /// Whether any policy is in force for anybody.
+    assigned: bool,
     policies: usize,
     waiting: usize,
     denials: Vec<RecordRow>,
@@ -123,6 +125,7 @@ pub(crate) async fn show(State(app): State<Arc<App>>, caller: Caller) -> Answer 
         alarms: app.traffic.alarms.load(Relaxed),
         running: sandboxes.iter().filter(|one| one.ended.is_none()).count(),
         servers: app.ask(|store| store.servers()).await?.len(),
+        assigned: !app.ask(|store| store.assignments()).await?.is_empty(),
         policies: app.ask(|store| store.policies()).await?.len(),
         waiting: super::approvals::waiting(&app, &caller).await?,
         denials,

@@ -106,12 +106,17 @@ pub(crate) struct Seen {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Somewhere {
-    /// A server's name, `team NAME`, `profile NAME`, or nothing for all.
-    #[serde(default)]
+    /// A server's name, `team NAME`, `profile NAME`, or an empty text for all; left out it is nowhere.
+    #[serde(default = "unchosen")]
     server: String,
     /// A person's name, in place of that.
     #[serde(default)]
     profile: String,
+}
+
+/// What the list of places says before anything is chosen.
+fn unchosen() -> String {
+    "-".to_owned()
 }
 
 impl Somewhere {
@@ -310,7 +315,9 @@ fn lines(old: &str, new: &str) -> Vec<DiffLine> {
                 Line::Same(text) => ("same", " ", text),
                 Line::Added(text) => ("added", "+", text),
                 Line::Removed(text) => ("removed", "-", text),
+                Line::Skipped(1) => ("skipped", " ", "… 1 line that stays".to_owned()),
                 Line::Skipped(count) => ("skipped", " ", format!("… {count} lines that stay")),
+                Line::Left(1) => ("skipped", " ", "… 1 more line, not shown".to_owned()),
                 Line::Left(count) => ("skipped", " ", format!("… {count} more lines, not shown")),
             };
             DiffLine { class, sign, text }

@@ -3,7 +3,7 @@
 use askama::Template;
 use axum::{
     extract::Request,
-    http::{HeaderMap, StatusCode, Uri, header},
+    http::{HeaderMap, Method, StatusCode, Uri, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
@@ -75,7 +75,7 @@ pub(crate) async fn framed(request: Request, next: Next) -> Response {
         true => None,
         false => request.extensions().get::<Caller>().map(Frame::around),
     };
-    let back = back(request.headers(), request.uri());
+    let back = back(request.headers(), (request.method(), request.uri()));
     let mut answer = next.run(request).await;
     if let Some((frame, Shown { title, detail })) = frame.zip(answer.extensions_mut().remove()) {
         let page = FramedPage {
@@ -89,15 +89,17 @@ pub(crate) async fn framed(request: Request, next: Next) -> Response {
     answer
 }
 
-/// The page of this gig that a browser says it came from, unless that is the one that is asked for.
-pub(crate) fn back(headers: &HeaderMap, asked: &Uri) -> String {
+/// The page of this gig that a browser says it came from, unless that is the one that is asked for: a form may go to where
+/// its page is.
+pub(crate) fn back(headers: &HeaderMap, (method, asked): (&Method, &Uri)) -> String {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let from = text(header::REFERER).and_then(|from| from.parse::<Uri>().ok());
     let from = from.filter(|from| from.authority().map(|it| it.as_str()) == text(header::HOST));
     let path = from.and_then(|from| from.into_parts().path_and_query);
     let path = path.map(|path| path.to_string()).unwrap_or_default();
     let is_page = path.starts_with('/') && !path.starts_with("//");
-    let is_other = asked.path_and_query().map(|it| it.as_str()) != Some(path.as_str());
+    let is_other = *method != Method::GET
+        || asked.path_and_query().map(|it| it.as_str()) != Some(path.as_str());
     match is_page && is_other {
         true => path,
         false => String::new(),
@@ -121,10 +123,14 @@ mod tests {
     use super::*;
 
     fn from(referer: &str) -> String {
+        asked(&Method::GET, referer)
+    }
+
+    fn asked(method: &Method, referer: &str) -> String {
         let mut headers = HeaderMap::new();
         headers.insert(header::HOST, "gig.example:8443".parse().unwrap());
         headers.insert(header::REFERER, referer.parse().unwrap());
-        back(&headers, &"/policies/web/assign".parse().unwrap())
+        back(&headers, (method, &"/policies/web/assign".parse().unwrap()))
     }
 
     #[test]
@@ -132,6 +138,8 @@ mod tests {
         let own = "https://gig.example:8443";
         let page = "/policies/web?before=3";
         assert_eq!(from(&format!("{own}{page}")), page);
+        let form = format!("{own}/policies/web/assign");
+        assert_eq!(asked(&Method::POST, &form), "/policies/web/assign");
         for other in [
             "https://evil.example/policies",
             "https://gig.example/policies",

@@ -24,7 +24,7 @@ use crate::{
         sign_in::Typed as Proof,
     },
     connections::Peer,
-    drafts,
+    drafts::{self, Kept},
     store::Change,
 };
 
@@ -60,10 +60,15 @@ pub(crate) async fn instead(app: &Arc<App>, parts: Parts, body: Body) -> Respons
     if parts.uri.path() == "/sign-out" {
         return to("/sign-in");
     }
-    let back = super::in_query(&back(&parts.headers, &parts.uri));
-    to(&match drafts::kept(app, parts, body).await {
-        Some(place) => format!("/sign-in?next={}", super::in_query(&place)),
-        None => format!("/sign-in?undone=form&next={back}"),
+    let back = back(&parts.headers, (&parts.method, &parts.uri));
+    let (next, undone) = match drafts::kept(app, parts, body).await {
+        Some(Kept { place, whole }) => (place, !whole),
+        None => (back, true),
+    };
+    let next = super::in_query(&next);
+    to(&match undone {
+        false => format!("/sign-in?next={next}"),
+        true => format!("/sign-in?undone=form&next={next}"),
     })
 }
 

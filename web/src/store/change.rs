@@ -386,6 +386,15 @@ impl Actor {
 }
 
 impl Change {
+    /// A server goes, whatever was seen of it.
+    #[cfg(test)]
+    pub(crate) fn remove_server(name: impl Into<String>) -> Self {
+        Self::RemoveServer {
+            name: name.into(),
+            expected: None,
+        }
+    }
+
     /// Whether another policy may be in force somewhere afterwards, or a sandbox be there no more.
     #[must_use]
     pub fn touches_policies(&self) -> bool {

@@ -355,14 +355,7 @@ fn an_assigned_policy_stays_and_goes_with_its_server(store: &dyn Store) {
         apply(store, &remove),
         Err(ChangeError::InUse { .. })
     ));
-    apply(
-        store,
-        &Change::RemoveServer {
-            name: "s".to_owned(),
-            expected: None,
-        },
-    )
-    .unwrap();
+    apply(store, &Change::remove_server("s".to_owned())).unwrap();
     assert!(store.assignments().unwrap().is_empty());
     apply(store, &assign(None, Some("p"))).unwrap();
     assert_eq!(store.assignments().unwrap()[0].place, Place::All);
@@ -410,14 +403,7 @@ fn a_server_that_was_removed_gets_nothing_of_what_is_for_all(store: &dyn Store) 
     };
     assert_eq!(in_force(), "wide");
     let name = "one".to_owned();
-    apply(
-        store,
-        &Change::RemoveServer {
-            name,
-            expected: None,
-        },
-    )
-    .unwrap();
+    apply(store, &Change::remove_server(name)).unwrap();
     assert_eq!(in_force(), "no longer registered");
 }
 

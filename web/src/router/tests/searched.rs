@@ -269,10 +269,9 @@ async fn a_start_that_failed_leads_to_no_sandbox_and_a_sandbox_to_no_server_that
         let page = get(&format!("/audit/{}", one["id"].as_str().unwrap())).await;
         assert!(page.contains(never) && !leads(&page, &nowhere), "{page}");
     }
-    appliance.lab.make(&Change::RemoveServer {
-        name: "docs".to_owned(),
-        expected: None,
-    });
+    appliance
+        .lab
+        .make(&Change::remove_server("docs".to_owned()));
     let page = get(&own).await;
     assert!(page.contains("registered no longer"), "{page}");
     assert!(!leads(&page, "/servers/docs"), "{page}");

@@ -167,6 +167,11 @@ async fn who_was_signed_out_in_a_form_is_told_that_nothing_was_done_and_led_back
     let other = sent("POST /approvals/1", "https://evil.example/x").await;
     assert_eq!(other, "/sign-in?undone=form&next=");
     assert_eq!(sent("POST /sign-out", own).await, "/sign-in");
+    // Of who is nobody's an editor keeps nothing either.
+    let editor = sent("POST /policies/p/edit", "http://127.0.0.1/policies/p/edit").await;
+    assert_eq!(editor, "/sign-in?undone=form&next=%2Fpolicies%2Fp%2Fedit");
+    let same = sent("POST /servers", "http://127.0.0.1/servers").await;
+    assert_eq!(same, "/sign-in?undone=form&next=%2Fservers");
 }
 
 /// A name that is taken is no change of what has it.

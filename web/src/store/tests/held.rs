@@ -270,14 +270,7 @@ fn a_floor_is_set_listed_recorded_and_keeps_its_policy(store: &dyn Store) {
     assert!(matches!(used, Err(ChangeError::InUse { .. })), "{used:?}");
     apply(store, &floor(None, None)).unwrap();
     let name = "docs".to_owned();
-    apply(
-        store,
-        &Change::RemoveServer {
-            name,
-            expected: None,
-        },
-    )
-    .unwrap();
+    apply(store, &Change::remove_server(name)).unwrap();
     assert!(
         store.floors().unwrap().is_empty(),
         "it goes with its server"

@@ -191,15 +191,7 @@ fn one_person_does_not_change_what_a_server_reaches(store: &dyn Store) {
     make(store, &server(Network::External, "false", false), &ana).unwrap();
     // Nor by the way round.
     let name = "s".to_owned();
-    make(
-        store,
-        &Change::RemoveServer {
-            name,
-            expected: None,
-        },
-        &ana,
-    )
-    .unwrap();
+    make(store, &Change::remove_server(name), &ana).unwrap();
     for network in [Network::Local, Network::Disconnected] {
         two_people(make(store, &server(network, "true", true), &ana));
     }

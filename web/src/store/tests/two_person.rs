@@ -415,15 +415,7 @@ fn a_server_that_is_registered_again_is_under_the_policy_that_two_put_there(stor
     let id = proposed(make(store, &assign, &by("ana")));
     make(store, &decide(id, Decision::Approve), &by("cem")).unwrap();
     let name = "s".to_owned();
-    make(
-        store,
-        &Change::RemoveServer {
-            name,
-            expected: None,
-        },
-        &by("ana"),
-    )
-    .unwrap();
+    make(store, &Change::remove_server(name), &by("ana")).unwrap();
     make(store, &server, &by("ana")).unwrap();
     let kept = store.assignments().unwrap();
     assert_eq!(kept[0].place.server(), Some("s"));
@@ -486,15 +478,7 @@ fn a_policy_goes_though_a_server_that_went_had_it(store: &dyn Store) {
     let used = make(store, &remove, &owner());
     assert!(matches!(used, Err(ChangeError::InUse { .. })));
     let name = "s".to_owned();
-    make(
-        store,
-        &Change::RemoveServer {
-            name,
-            expected: None,
-        },
-        &by("ana"),
-    )
-    .unwrap();
+    make(store, &Change::remove_server(name), &by("ana")).unwrap();
     make(store, &remove, &owner()).unwrap();
     // Back again, it is under what is not there: nothing is allowed.
     make(store, &registered("s"), &by("ana")).unwrap();
