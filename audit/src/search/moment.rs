@@ -35,6 +35,10 @@ pub fn until(text: &str, now: Timestamp) -> Result<String, ParseMomentError> {
 /// The moment, and whether it was written as a day alone.
 fn moment(text: &str, now: Timestamp) -> Result<(Timestamp, bool), ParseMomentError> {
     let text = text.trim();
+    // A zone or calendar in brackets would be another day.
+    if text.contains('[') {
+        return Err(ParseMomentError);
+    }
     if let Ok(at) = text.parse::<Timestamp>() {
         return Ok((at, false));
     }
@@ -128,6 +132,8 @@ mod tests {
             "2026-13-01",
             "2026-11-21T",
             "1é",
+            "2026-11-21[UTC]",
+            "2026-11-21T09:30:00Z[UTC]",
             "99999999999999999999s",
             "9999999999w",
             "9223372036854775807s",

@@ -6,7 +6,7 @@
 
 use axum::{
     extract::{MatchedPath, Request},
-    http::{HeaderMap, HeaderName, StatusCode, header},
+    http::{HeaderMap, HeaderName, Method, StatusCode, header},
     middleware::Next,
     response::Response,
 };
@@ -32,13 +32,19 @@ enum Tags {
 
 /// Marks who asks for a change on a condition which its operation does not hold against what is there: where they may ask
 /// for it at all, it is refused ([`unless`]) and not made as if nothing was said (RFC 9110 §13.1.1, §13.2.1).
-/// `If-Match: *` says no more than the path does.
+/// `If-Match: *` of what is there says no more than the path does.
 pub(crate) async fn kept(mut request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>();
-    let held = route.and_then(|route| heeded(request.method(), route.as_str()));
+    let path = route
+        .map(|route| route.as_str().to_owned())
+        .unwrap_or_default();
+    let held = heeded(request.method(), &path);
     if let Some(held) = held.filter(|_| !request.method().is_safe()) {
         let headers = request.headers();
-        let on_this = !held.if_match && headers.contains_key(header::IF_MATCH) && !is_any(headers);
+        // What is put there need not be there yet.
+        let may_be_new = *request.method() == Method::PUT && path.contains('{');
+        let says_this = headers.contains_key(header::IF_MATCH) && (may_be_new || !is_any(headers));
+        let on_this = !held.if_match && says_this;
         let on_none = !held.if_none_match && headers.contains_key(header::IF_NONE_MATCH);
         let unkept = match (on_this, on_none) {
             (true, _) => Some("If-Match"),

@@ -61,7 +61,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for OptionalBody<T> {
 }
 
 /// A whole document of JSON.
-fn read<T: DeserializeOwned>(octets: &[u8]) -> Result<T, serde_json::Error> {
+pub(crate) fn read<T: DeserializeOwned>(octets: &[u8]) -> Result<T, serde_json::Error> {
     let mut json = serde_json::Deserializer::from_slice(octets);
     let read = T::deserialize(Strict(&mut json))?;
     json.end()?;
@@ -141,8 +141,8 @@ impl Asking {
 
     /// A body that is said to be JSON.
     fn json<'a>(&self, headers: &HeaderMap, octets: &'a [u8]) -> Result<&'a [u8], Problem> {
-        let coded = headers.get(header::CONTENT_ENCODING);
-        if coded.is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
+        let mut codings = headers.get_all(header::CONTENT_ENCODING).iter();
+        if codings.any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
             let words =
                 "its body is coded (Content-Encoding), which is not undone here: send it as it is";
             return Err(self.refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, words));

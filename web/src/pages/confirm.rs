@@ -23,6 +23,7 @@ use crate::{
     one_sandbox::ENDED,
     profile::Sight,
     role::Permission,
+    store::ServerKind,
 };
 
 pub(crate) mod held;
@@ -290,14 +291,24 @@ pub(crate) async fn sandbox(
     if one.state == ENDED {
         return Err(Problem::missing("running sandbox", &id).into());
     }
+    let server = one.server.clone();
+    let server = app.ask(move |store| store.server(&server)).await?;
+    let is_foreign = server.is_some_and(|server| server.spec.kind == ServerKind::Foreign);
     let title = format!("Stop the sandbox of {}", one.server);
     let place = format!("/sandboxes/{}", one.id);
     let page = ConfirmPage::new(&caller, "/sandboxes", title)
-        .says(format!(
-            "It runs for {}. Its program is asked to end, and ends ten seconds later in any case; what it has not \
-             written is lost.",
-            one.profile
-        ))
+        .says(match is_foreign {
+            true => format!(
+                "It is for {}. Its namespace is registered no more, and nothing leaves it; whoever runs the program \
+                 there ends it.",
+                one.profile
+            ),
+            false => format!(
+                "It runs for {}. Its program is asked to end, and ends ten seconds later in any case; what it has \
+                 not written is lost.",
+                one.profile
+            ),
+        })
         .says("Its record stays.")
         .posts(format!("{place}/stop"), &[])
         .back(place);

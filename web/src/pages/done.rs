@@ -55,7 +55,11 @@ impl Done {
             "runs",
             "Started, or running already: this is its sandbox.",
         ),
-        (Self::Ends, "ends", "Its sandbox is ended."),
+        (
+            Self::Ends,
+            "ends",
+            "Asked for: its sandbox ends, or its namespace is registered no more.",
+        ),
         (
             Self::Answered,
             "answered",

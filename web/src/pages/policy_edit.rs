@@ -6,7 +6,10 @@
 
 use std::sync::Arc;
 
-use axum::{extract::State, http::HeaderMap};
+use axum::{
+    extract::State,
+    http::{HeaderMap, StatusCode},
+};
 use gig_policy::Format;
 use serde::Deserialize;
 
@@ -170,6 +173,7 @@ pub(crate) async fn submit(
     page.reason.clone_from(&edited.reason);
     let wanted = name.clone();
     let kept = app.ask(move |store| store.policy(&wanted, None)).await?;
+    let newest = kept.as_ref().map_or(0, |kept| kept.head.version);
     let old = kept.map(|kept| kept.document).unwrap_or_default();
     page.surroundings(&app).await?;
     page.typed = old != page.document;
@@ -226,6 +230,14 @@ pub(crate) async fn submit(
         Err(problem) if problem.status().is_client_error() => {
             if problem.problems.is_empty() {
                 page.note.clone_from(&problem.detail);
+                if problem.status() == StatusCode::PRECONDITION_FAILED && newest != edited.version {
+                    // What is shown is compared with that one, so that whoever saves again knows what they undo.
+                    page.version = newest;
+                    page.note += &format!(
+                        ". Nothing is saved: what is shown as changed is against version {newest}, and saving \
+                         again puts this in its place"
+                    );
+                }
                 page.note_class = "bad";
             }
             Ok(page.shown(problem.answer_status()))

@@ -8,7 +8,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-use super::{Frame, shown};
+use super::{Frame, shown, sign_in::own_path};
 use crate::{
     api_error::Problem,
     auth::{Caller, origin},
@@ -97,7 +97,7 @@ pub(crate) fn back(headers: &HeaderMap, (method, asked): (&Method, &Uri)) -> Str
     let from = from.filter(|from| from.authority().map(|it| it.as_str()) == text(header::HOST));
     let path = from.and_then(|from| from.into_parts().path_and_query);
     let path = path.map(|path| path.to_string()).unwrap_or_default();
-    let is_page = path.starts_with('/') && !path.starts_with("//");
+    let is_page = path != "/" && own_path(&path) == path;
     let is_other = *method != Method::GET
         || asked.path_and_query().map(|it| it.as_str()) != Some(path.as_str());
     match is_page && is_other {
@@ -144,6 +144,7 @@ mod tests {
             "https://evil.example/policies",
             "https://gig.example/policies",
             &format!("{own}//evil.example/"),
+            &format!("{own}/\\evil.example/"),
             &format!("{own}/policies/web/assign"),
             "about:blank",
             "\\",

@@ -238,7 +238,7 @@ fn provider(app: &App) -> Option<&str> {
 }
 
 /// A path of our own to go on to; everything else is the overview. `//host` and `/\host` leave the site.
-fn own_path(next: &str) -> &str {
+pub(super) fn own_path(next: &str) -> &str {
     let plain = |octet: u8| octet.is_ascii_graphic() && octet != b'\\';
     let own = next.starts_with('/') && !next.starts_with("//") && next.bytes().all(plain);
     if own { next } else { "/" }

@@ -40,15 +40,18 @@ impl Failures {
         true
     }
 
-    /// Those whose minute is over: the webhook, the cause, and how many more there were.
+    /// Those of which there were more, and whose minute is over: the webhook, the cause, and how many. The next minute begins.
     fn over(&self) -> Vec<(String, String, u64)> {
         let now = Instant::now();
         let mut known = self.0.lock();
-        let is_over =
-            |_: &(String, String), one: &mut Failing| now.duration_since(one.since) >= MINUTE;
-        let over = known.extract_if(is_over);
-        over.map(|((webhook, why), one)| (webhook, why, one.more))
-            .collect()
+        known.retain(|_, one| one.more > 0 || now.duration_since(one.since) < MINUTE);
+        let over = known.iter_mut();
+        let over = over.filter(|(_, one)| now.duration_since(one.since) >= MINUTE);
+        over.map(|((webhook, why), one)| {
+            one.since = now;
+            (webhook.clone(), why.clone(), std::mem::take(&mut one.more))
+        })
+        .collect()
     }
 }
 
@@ -84,12 +87,10 @@ pub(super) async fn failed(app: &App, webhook: &Webhook, news: &News, why: &str)
 /// Records how many more there were, of those whose minute is over.
 pub(super) async fn told_of_more(app: &App) {
     for (name, why, more) in app.webhooks.failures.over() {
-        if more > 0 {
-            let mut entry = of(&name);
-            let words = format!("webhook {name} was not told of {more} more in a minute: {why}");
-            entry.findings = vec![words.into()];
-            record(app, entry).await;
-        }
+        let mut entry = of(&name);
+        let words = format!("webhook {name} was not told of {more} more in a minute: {why}");
+        entry.findings = vec![words.into()];
+        record(app, entry).await;
     }
 }
 

@@ -348,7 +348,17 @@ async fn a_webhook_that_is_away_fills_no_record_and_its_failures_are_counted() {
         [two.as_slice(), &[more.to_owned()]].concat()
     );
     failed(&lab.app, &webhook, &news(13), "no answer").await;
-    assert_eq!(failures(&lab).len(), 4, "another minute");
+    assert_eq!(
+        failures(&lab).len(),
+        3,
+        "one a minute, however long it is away"
+    );
+    sleep(MINUTE).await;
+    told_of_more(&lab.app).await;
+    assert_eq!(failures(&lab).len(), 4);
+    sleep(MINUTE).await;
+    told_of_more(&lab.app).await;
+    assert_eq!(failures(&lab).len(), 4, "it was told since");
     // A request that waits has its own.
     for id in ["a", "b"] {
         failed(&lab.app, &webhook, &News::Held(row(&lab, id)), "no answer").await;

@@ -219,7 +219,7 @@ async fn signed(
 }
 
 fn read(body: &[u8]) -> Result<Heard, Problem> {
-    let said: Result<Said, _> = serde_json::from_slice(body);
+    let said: Result<Said, _> = crate::api::reading::read(body);
     let said = said.map_err(|error| Problem::invalid(format!("this is no answer: {error}")))?;
     let about = match (said.id.is_empty(), said.record.is_empty()) {
         (false, true) => About::Held(said.id),

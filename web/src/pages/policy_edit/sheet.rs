@@ -300,6 +300,9 @@ impl EditPage {
              Nothing is saved yet.",
             made.records, made.covered
         );
+        if made.records == 0 {
+            self.note_class = "warn";
+        }
         if made.denied > 0 {
             self.note += &format!(
                 " It opens what was denied {} when it was asked for: look at each entry that says so.",

@@ -68,6 +68,11 @@ async fn what_is_asked_on_a_condition_that_does_not_hold_is_not_done() {
         ("DELETE /api/v1/users/ben", stale, Value::Null),
         ("DELETE /api/v1/webhooks/ops", stale, Value::Null),
         ("PUT /api/v1/webhooks/ops", stale, webhook.clone()),
+        (
+            "PUT /api/v1/webhooks/none",
+            Some(("if-match", "*")),
+            webhook.clone(),
+        ),
         ("PUT /api/v1/webhooks/ops", new, webhook.clone()),
         ("DELETE /api/v1/secrets/MAIL_TOKEN", stale, Value::Null),
         ("PATCH /api/v1/users/ben", stale, json!({"role": "viewer"})),

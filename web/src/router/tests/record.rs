@@ -39,7 +39,7 @@ async fn a_denied_record_says_who_could_let_it_pass_and_by_what_it_would_pass_no
     );
     let id = appliance.record.clone();
     let lacks = "a rule in policy p would let it pass";
-    let passes = "It would pass now";
+    let passes = "By its rules it would pass now";
     let seen = page(&appliance, &id, auditor).await;
     assert!(seen.contains(lacks) && !seen.contains(passes), "{seen}");
     let seen = page(&appliance, &id, editor).await;
@@ -58,7 +58,7 @@ async fn a_denied_record_says_who_could_let_it_pass_and_by_what_it_would_pass_no
         let seen = page(&appliance, &id, cookie).await;
         assert!(!seen.contains(lacks), "{seen}");
         let rule = "<a href=\"/policies/p/versions/3?rule=egress%5B1%5D#rule\">egress[1] of policy p, version 3</a>";
-        assert!(seen.contains(&format!("{passes}, by {rule}")), "{seen}");
+        assert!(seen.contains(&format!("{passes}: {rule}")), "{seen}");
     }
 }
 
