@@ -458,7 +458,12 @@ async fn one(app: &App, caller: &Caller, (id, sight): (&str, &Sight)) -> Result<
         app.tell_hidden(caller, "POST /api/v1/held/{id}");
         return Err(Problem::missing("waiting request", id));
     }
-    found.ok_or_else(|| Problem::missing("waiting request", id))
+    found.ok_or_else(|| {
+        let mut missing = Problem::missing("waiting request", id);
+        missing.detail +=
+            ": it was answered, or its time is over; the record says which, by `request`";
+        missing
+    })
 }
 
 /// Whether it is there for the caller.

@@ -258,3 +258,30 @@ async fn what_could_not_be_done_is_told_among_the_sections_with_the_way_back() {
     let kind = api.headers["content-type"].to_str().unwrap();
     assert_eq!(kind, "application/problem+json", "{}", api.body);
 }
+
+#[tokio::test]
+async fn who_lost_a_race_in_the_editor_is_shown_what_they_would_undo_and_may_save_again() {
+    let appliance = Furnished::new().await;
+    let cookies = signed_in(&appliance);
+    let document = "version%3A+1%0D%0Aegress%3A%0D%0A++-+host%3A+mine.example%0D%0A";
+    let save = async |version: u64| {
+        let body = format!("version={version}&act=save&reason=mine&document={document}");
+        post(&appliance, &cookies[4], "/policies/p/edit", &body).await
+    };
+    let newest = || {
+        let kept = appliance.lab.app.store.policy("p", None).unwrap();
+        kept.unwrap().head.version
+    };
+    let lost = save(1).await;
+    assert_eq!((lost.status, newest()), (412, 2), "{lost:?}");
+    for words in [
+        "Nothing is saved",
+        "against version 2",
+        "name=\"version\" value=\"2\"",
+        "mine.example",
+    ] {
+        assert!(lost.body.contains(words), "{words}: {}", lost.body);
+    }
+    let again = save(2).await;
+    assert_eq!((again.status, newest()), (303, 3), "{again:?}");
+}
