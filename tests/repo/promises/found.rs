@@ -10,13 +10,13 @@ pub(super) type Source = (PathBuf, String);
 /// Their names; `run` is what runs them all.
 pub(super) fn tests(sources: &[Source], run: &str) -> BTreeSet<String> {
     let tables: BTreeSet<&str> = sources.iter().flat_map(|(_, text)| tables(text)).collect();
+    let lists: BTreeSet<&str> = sources.iter().flat_map(|(_, text)| lists(text)).collect();
     let mut names = BTreeSet::new();
     for (path, text) in sources {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-        let listed = format!("{stem}::TESTS");
         let mut look = Look {
             tables: &tables,
-            is_run: sources.iter().any(|(_, other)| other.contains(&listed)),
+            is_run: lists.contains(&*stem),
             alone: run.contains(&format!("--test {stem} -- --ignored")),
             within: Within::Code,
             is_test: false,
@@ -26,6 +26,16 @@ pub(super) fn tests(sources: &[Source], run: &str) -> BTreeSet<String> {
         text.lines().for_each(|line| look.line(line));
     }
     names
+}
+
+/// The files whose lists somebody runs: `network` of `network::TESTS`.
+fn lists(text: &str) -> impl Iterator<Item = &str> {
+    let parts = text.split("::TESTS").count().saturating_sub(1);
+    let before = text.split("::TESTS").take(parts);
+    before.filter_map(|part| {
+        part.rsplit(|c: char| !(c.is_alphanumeric() || c == '_'))
+            .next()
+    })
 }
 
 /// The macros that make tests.
