@@ -6,7 +6,10 @@ function kind(url) {
   const words = url.pathname.split('/').filter(word => word !== '');
   // Below a section there is one thing of it.
   const shape = words.map((word, at) => at === 0 || /^[a-z]+$/.test(word) && at > 1 ? word : '*').join('/');
-  return `${shape}?${[...new Set(url.searchParams.keys())].sort().join('&')}`;
+  const asked = [...new Set(url.searchParams.keys())];
+  // The record since some time looks as it does since ever.
+  const named = asked.filter(name => asked.length === 1 || !['since', 'until'].includes(name));
+  return `${shape}?${named.sort().join('&')}`;
 }
 
 // Calls look(page, kind) on each; returns the kinds.
