@@ -176,7 +176,19 @@ fn why(row: &Row) -> String {
         }
         (Some(reason), _) => reason.clone(),
         (None, Some(rule)) => rule.clone(),
+        (None, None) if row.event == Event::SandboxStart.as_str() => layers(&row.findings),
         (None, None) => cut(&row.findings.join(", "), 160),
+    }
+}
+
+/// Of the layers of a sandbox, as listed, those that are not as they all are.
+fn layers(findings: &[String]) -> String {
+    let others = findings.iter().filter(|one| !one.ends_with(": enforced"));
+    let others: Vec<&str> = others.map(String::as_str).collect();
+    match (others.len() == findings.len(), others.is_empty()) {
+        (true, _) => cut(&findings.join(", "), 160),
+        (false, true) => "every layer is enforced".to_owned(),
+        (false, false) => cut(&format!("enforced; {}", others.join(", ")), 160),
     }
 }
 
@@ -263,6 +275,25 @@ mod tests {
             ..Row::default()
         };
         assert_eq!(place(&asked), "a.test:443");
+    }
+
+    #[test]
+    fn of_the_layers_of_a_sandbox_those_are_listed_that_are_not_as_all_are() {
+        let of = |findings: &[&str]| {
+            why(&Row {
+                event: Event::SandboxStart.to_string(),
+                findings: findings.iter().map(|one| (*one).to_owned()).collect(),
+                ..Row::default()
+            })
+        };
+        assert_eq!(
+            of(&["user: enforced", "seccomp: enforced"]),
+            "every layer is enforced"
+        );
+        let one_off = of(&["user: enforced", "cgroup: off (no limit)"]);
+        assert_eq!(one_off, "enforced; cgroup: off (no limit)");
+        assert_eq!(of(&["a warning"]), "a warning");
+        assert_eq!(of(&[]), "");
     }
 
     #[test]
