@@ -58,7 +58,7 @@ async fn of_a_destination_that_waits_the_denials_of_its_host_are_counted_that_wo
     let count = async || ask("GET /api/v1/held").await.json()["denied"][0]["count"].clone();
     assert_eq!(count().await, 4);
     let page = ask("GET /").await.body;
-    assert!(page.contains("data-label=\"Host denied\">4</td>"), "{page}");
+    assert!(page.contains("since=24h\">4<span"), "{page}");
     // What a rule lets pass by now is no part of what a button would open.
     let passes = "version: 1\nname: p\negress:\n  - {host: new.example, ports: [443], rules: [{methods: [GET], paths: [/y]}]}\n";
     appliance.lab.make(&Change::SavePolicy {

@@ -266,12 +266,14 @@ async fn who_lost_a_race_in_the_editor_is_shown_what_they_would_undo_and_may_sav
     let document = "version%3A+1%0D%0Aegress%3A%0D%0A++-+host%3A+mine.example%0D%0A";
     let save = async |version: u64| {
         let body = format!("version={version}&act=save&reason=mine&document={document}");
-        post(&appliance, &cookies[4], "/policies/p/edit", &body).await
+        post(&appliance, &cookies[4], "/policies/spare/edit", &body).await
     };
     let newest = || {
-        let kept = appliance.lab.app.store.policy("p", None).unwrap();
+        let kept = appliance.lab.app.store.policy("spare", None).unwrap();
         kept.unwrap().head.version
     };
+    appliance.lab.make(&crate::app::tests::saved("spare"));
+    assert_eq!(newest(), 2, "somebody else was faster");
     let lost = save(1).await;
     assert_eq!((lost.status, newest()), (412, 2), "{lost:?}");
     for words in [
