@@ -68,6 +68,7 @@ pub fn suggest(
         attempt.is_of_rules() && base.is_none_or(|base| base.covers_attempt(attempt).is_err())
     };
     let wanted: Vec<_> = attempts.iter().filter(wanted).collect();
+    let denied = wanted.iter().map(|attempt| attempt.denied()).sum();
     let mut notes = Vec::new();
     let old =
         instead.and_then(|old| Some(Policy::compile(old.document, "old").ok()?.as_of(old.now)));
@@ -79,7 +80,7 @@ pub fn suggest(
     let entries = merge_ports(entries.collect());
     let mut draft = Draft {
         name: name.to_owned(),
-        remarks: remarks(&wanted),
+        remarks: remarks(&wanted, denied),
         head: Vec::new(),
         entries,
     };
@@ -102,11 +103,11 @@ pub fn suggest(
         draft,
         uncovered,
         notes,
-        denied: wanted.iter().map(|attempt| attempt.denied()).sum(),
+        denied,
     }
 }
 
-fn remarks(wanted: &[&Attempt]) -> Vec<String> {
+fn remarks(wanted: &[&Attempt], denied: u64) -> Vec<String> {
     let times = wanted
         .iter()
         .flat_map(|attempt| [&attempt.first, &attempt.time]);
@@ -114,7 +115,6 @@ fn remarks(wanted: &[&Attempt]) -> Vec<String> {
     let (Some(first), Some(last)) = (times.clone().min(), times.max()) else {
         return vec!["Nothing was tried that is not allowed already.".to_owned()];
     };
-    let denied: u64 = wanted.iter().map(|attempt| attempt.denied()).sum();
     let denied = match denied {
         0 => String::new(),
         denied => format!(" Denied when they were made: {denied}."),

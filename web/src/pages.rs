@@ -86,11 +86,6 @@ impl Frame {
         }
     }
 
-    /// Around what was not found or done: in none of them.
-    fn around(caller: &Caller) -> Self {
-        Self::new(caller, "")
-    }
-
     /// How many wait in that section, where any do.
     fn waits_in(&self, path: &str) -> Option<usize> {
         let waiting = self.beside.waiting;

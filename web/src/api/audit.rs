@@ -125,14 +125,8 @@ impl AuditAsked {
                 |error: gig_audit::search::ParseMarksError| Problem::invalid(error.to_string()),
             )?),
         };
-        let given = |text: &String| Some(text.clone()).filter(|text| !text.trim().is_empty());
-        let told = |error: ParseMomentError| Problem::invalid(error.to_string());
-        let since = given(&self.since).map(|text| moment::since(&text, now));
-        let until = given(&self.until).map(|text| moment::until(&text, now));
-        let (since, until) = (
-            since.transpose().map_err(told)?,
-            until.transpose().map_err(told)?,
-        );
+        let since = at(&self.since, moment::since, now)?;
+        let until = at(&self.until, moment::until, now)?;
         if since
             .as_ref()
             .zip(until.as_ref())
@@ -264,6 +258,19 @@ pub(crate) fn all_events() -> Vec<&'static str> {
 
 fn all_reasons() -> Vec<&'static str> {
     DenyReason::ALL.iter().map(|one| one.as_str()).collect()
+}
+
+/// A moment as records spell it; none where nothing is said.
+pub(super) fn at(
+    text: &str,
+    read: fn(&str, Timestamp) -> Result<String, ParseMomentError>,
+    now: Timestamp,
+) -> Result<Option<String>, Problem> {
+    if text.trim().is_empty() {
+        return Ok(None);
+    }
+    let spelt = read(text, now).map_err(|error| Problem::invalid(error.to_string()))?;
+    Ok(Some(spelt))
 }
 
 /// Records, newest first.

@@ -100,6 +100,11 @@ impl utoipa::IntoParams for Narrowed {
     }
 }
 
+/// For a HEAD, of no length, as what is sent for a GET: an empty one would say that it is 0 (RFC 9110 §8.6).
+pub(super) fn unsized_body() -> Body {
+    Body::from_stream(stream::empty::<Result<Bytes, Infallible>>())
+}
+
 /// Everything that a search finds, newest first: `jsonl`, `csv` or `ocsf`.
 #[utoipa::path(get, path = "/api/v1/audit/export/{format}", tag = "audit", params(Narrowed),
     responses((status = 200, description = "the records",
@@ -131,9 +136,7 @@ pub(crate) async fn export(
     ];
     // Nobody takes anything away by that.
     if method == Method::HEAD {
-        // Of no length, as what is sent: an empty one would say that it is 0 (RFC 9110 §8.6).
-        let none = stream::empty::<Result<Bytes, Infallible>>();
-        return Ok((told, Body::from_stream(none)).into_response());
+        return Ok((told, unsized_body()).into_response());
     }
     let what = crate::pages::audit::query(&asked, "");
     app.record(taken(&app, &caller, &format, &what)).await?;

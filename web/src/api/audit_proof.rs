@@ -5,7 +5,7 @@
 //! asked for is what is sent: records that come meanwhile are the next one's. Where old records are removed meanwhile
 //! the file does not hold, and `verify` says so: it is taken again.
 
-use std::{collections::VecDeque, convert::Infallible, sync::Arc};
+use std::{collections::VecDeque, sync::Arc};
 
 use axum::{
     body::{Body, Bytes},
@@ -19,7 +19,7 @@ use gig_audit::{
     search::{Marks, Position},
 };
 
-use super::audit_export::{from_here, taken, turn_of};
+use super::audit_export::{from_here, taken, turn_of, unsized_body};
 use crate::{api_error::Problem, app::App, auth::Caller, places::on_behalf, role::Permission};
 
 /// The whole record with its signed checkpoints, as `gig audit export --with-checkpoints` writes it: `gig audit verify
@@ -44,9 +44,7 @@ pub(crate) async fn proof(
     ];
     // Nobody takes anything away by that.
     if method == Method::HEAD {
-        // Of no length, as what is sent: an empty one would say that it is 0 (RFC 9110 §8.6).
-        let none = stream::empty::<Result<Bytes, Infallible>>();
-        return Ok((told, Body::from_stream(none)).into_response());
+        return Ok((told, unsized_body()).into_response());
     }
     app.record(taken(&app, &caller, "jsonl with its checkpoints", ""))
         .await?;

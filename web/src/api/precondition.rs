@@ -35,10 +35,8 @@ enum Tags {
 /// `If-Match: *` of what is there says no more than the path does.
 pub(crate) async fn kept(mut request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>();
-    let path = route
-        .map(|route| route.as_str().to_owned())
-        .unwrap_or_default();
-    let held = heeded(request.method(), &path);
+    let path = route.map_or("", MatchedPath::as_str);
+    let held = heeded(request.method(), path);
     if let Some(held) = held.filter(|_| !request.method().is_safe()) {
         let headers = request.headers();
         // What is put there need not be there yet.

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use axum::{Json, extract::State, http::HeaderMap};
-use gig_audit::search::moment::{self, ParseMomentError};
+use gig_audit::search::moment;
 use gig_policy::SandboxId;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::{Asked, Path, time, within};
+use super::{Asked, Path, audit::at, time, within};
 use crate::{
     api_error::Problem,
     app::App,
@@ -151,8 +151,8 @@ pub(crate) async fn find(
         server: name.to_string(),
         sandbox: sandbox(&asked.sandbox)?,
         profile: sight.profile().map(ToOwned::to_owned),
-        since: at(&asked.since, moment::since, app.now())?,
-        until: at(&asked.until, moment::until, app.now())?,
+        since: parsed(at(&asked.since, moment::since, app.now())?)?,
+        until: parsed(at(&asked.until, moment::until, app.now())?)?,
         grep: words(&asked.grep)?,
         from,
         limit: within(asked.limit, (USUAL, MOST))?,
@@ -193,18 +193,10 @@ fn sandbox(text: &str) -> Result<Option<SandboxId>, Problem> {
     }
 }
 
-/// A moment as the record's searches take it.
-fn at(
-    text: &str,
-    read: fn(&str, Timestamp) -> Result<String, ParseMomentError>,
-    now: Timestamp,
-) -> Result<Option<Timestamp>, Problem> {
-    if text.trim().is_empty() {
-        return Ok(None);
-    }
-    let spelt = read(text, now).map_err(|error| Problem::invalid(error.to_string()))?;
-    let at = spelt.parse::<Timestamp>().map_err(Problem::internal)?;
-    Ok(Some(at))
+fn parsed(spelt: Option<String>) -> Result<Option<Timestamp>, Problem> {
+    let at = spelt.map(|spelt| spelt.parse());
+    at.transpose()
+        .map_err(|error: jiff::Error| Problem::internal(error))
 }
 
 const USUAL: usize = 200;

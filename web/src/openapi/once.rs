@@ -4,11 +4,12 @@
 use utoipa::{
     Modify,
     openapi::{
-        HttpMethod, ObjectBuilder, OpenApi, Required, Type,
+        ObjectBuilder, OpenApi, Required, Type,
         path::{Operation, Parameter, ParameterBuilder, ParameterIn},
     },
 };
 
+use super::operations::operations_of;
 use crate::once::may_be_kept;
 
 /// Adds it.
@@ -21,30 +22,12 @@ impl Modify for Keys {
             if path.starts_with("/api/v1/webhooks/") && path.ends_with("/answer") {
                 continue;
             }
-            let operations = [
-                (HttpMethod::Put, &mut item.put),
-                (HttpMethod::Post, &mut item.post),
-                (HttpMethod::Delete, &mut item.delete),
-                (HttpMethod::Patch, &mut item.patch),
-            ];
-            for (method, operation) in operations {
-                if let Some(operation) = operation
-                    && may_be_kept(&named(&method), path)
-                {
+            for (method, operation) in operations_of(item) {
+                if may_be_kept(&method, path) {
                     add(operation);
                 }
             }
         }
-    }
-}
-
-fn named(method: &HttpMethod) -> http::Method {
-    match method {
-        HttpMethod::Put => http::Method::PUT,
-        HttpMethod::Post => http::Method::POST,
-        HttpMethod::Delete => http::Method::DELETE,
-        HttpMethod::Patch => http::Method::PATCH,
-        _ => http::Method::GET,
     }
 }
 

@@ -1,7 +1,6 @@
 //! What every operation of the API may answer beside what it is for: a problem document (RFC 9457), as its
 //! own media type and never as plain JSON. Said once, so that no handler's declaration can forget it.
 
-use http::Method;
 use utoipa::{
     Modify,
     openapi::{
@@ -10,6 +9,7 @@ use utoipa::{
     },
 };
 
+use super::operations::operations_of;
 use crate::auth::pace::Pace;
 
 /// Completes each operation's answers.
@@ -26,15 +26,7 @@ impl Modify for Problems {
 }
 
 fn complete(path: &str, item: &mut PathItem) {
-    let operations = [
-        (Method::GET, &mut item.get),
-        (Method::PUT, &mut item.put),
-        (Method::POST, &mut item.post),
-        (Method::DELETE, &mut item.delete),
-        (Method::PATCH, &mut item.patch),
-    ];
-    for (method, operation) in operations {
-        let Some(operation) = operation else { continue };
+    for (method, operation) in operations_of(item) {
         let responses = &mut operation.responses.responses;
         if Pace::of(&method, &format!("{method} {path}")).is_some() {
             let too_often = ResponseBuilder::new()

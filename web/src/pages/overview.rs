@@ -112,6 +112,12 @@ pub(crate) async fn show(State(app): State<Arc<App>>, caller: Caller) -> Answer 
     };
     let health = app.health().await;
     let sandboxes = app.control.sandboxes();
+    let (servers, assigned, policies) = app
+        .ask(|store| {
+            let assigned = !store.assignments()?.is_empty();
+            Ok((store.servers()?.len(), assigned, store.policies()?.len()))
+        })
+        .await?;
     let page = OverviewPage {
         frame: Frame::new(&caller, "/"),
         decisions,
@@ -124,9 +130,9 @@ pub(crate) async fn show(State(app): State<Arc<App>>, caller: Caller) -> Answer 
             .unwrap_or_default(),
         alarms: app.traffic.alarms.load(Relaxed),
         running: sandboxes.iter().filter(|one| one.ended.is_none()).count(),
-        servers: app.ask(|store| store.servers()).await?.len(),
-        assigned: !app.ask(|store| store.assignments()).await?.is_empty(),
-        policies: app.ask(|store| store.policies()).await?.len(),
+        servers,
+        assigned,
+        policies,
         waiting: super::approvals::waiting(&app, &caller).await?,
         denials,
         wanted,

@@ -73,7 +73,11 @@ pub(crate) fn problem(problem: &Problem) -> Response {
 pub(crate) async fn framed(request: Request, next: Next) -> Response {
     let frame = match origin::is_for_programs(request.uri()) {
         true => None,
-        false => request.extensions().get::<Caller>().map(Frame::around),
+        // In none of the sections.
+        false => {
+            let caller = request.extensions().get::<Caller>();
+            caller.map(|caller| Frame::new(caller, ""))
+        }
     };
     let back = back(request.headers(), (request.method(), request.uri()));
     let mut answer = next.run(request).await;

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use askama::Template;
 use axum::extract::State;
-use gig_audit::{Event, HELD, row::Row};
+use gig_audit::{Event, row::Row};
 use gig_policy::DenyReason;
 
 use super::{
     Answer, Frame, Path, allow_levels, in_query,
-    records::{ONCE, RecordRow, at_rule, cut, lead_nowhere_unbegun, lookalike, rule_link},
+    records::{ONCE, RecordRow, at_rule, cut, is_held, lead_nowhere_unbegun, lookalike, rule_link},
     scripted, shown,
 };
 use crate::{
@@ -163,11 +163,6 @@ fn linked(mut facts: Vec<Fact>, row: &Row, (sandbox, server): (&str, bool)) -> V
         };
     }
     facts
-}
-
-/// Whether it says that a request was held for somebody's answer.
-fn is_held(row: &Row) -> bool {
-    row.event == Event::Finding.as_str() && row.findings.iter().any(|one| one == HELD)
 }
 
 /// Whether that request waits still.

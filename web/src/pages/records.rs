@@ -165,15 +165,15 @@ pub(super) fn cut_host(host: &str, most: usize) -> String {
 /// In a line of a list.
 pub(super) const LONGEST_HOST: usize = 80;
 
+/// Whether it says that a request was held for somebody's answer.
+pub(super) fn is_held(row: &Row) -> bool {
+    row.event == Event::Finding.as_str() && row.findings.iter().any(|one| one == HELD)
+}
+
 fn why(row: &Row) -> String {
     match (&row.reason, &row.rule) {
         // Nothing is decided yet.
-        (Some(reason), _)
-            if row.event == Event::Finding.as_str()
-                && row.findings.iter().any(|one| one == HELD) =>
-        {
-            format!("held: {reason}")
-        }
+        (Some(reason), _) if is_held(row) => format!("held: {reason}"),
         (Some(reason), _) => reason.clone(),
         (None, Some(rule)) => rule.clone(),
         (None, None) if row.event == Event::SandboxStart.as_str() => layers(&row.findings),

@@ -287,3 +287,19 @@ async fn who_lost_a_race_in_the_editor_is_shown_what_they_would_undo_and_may_sav
     let again = save(2).await;
     assert_eq!((again.status, newest()), (303, 3), "{again:?}");
 }
+
+#[tokio::test]
+async fn a_form_without_a_place_puts_a_policy_in_force_nowhere() {
+    let appliance = Furnished::new().await;
+    let cookies = signed_in(&appliance);
+    let assigned = || appliance.lab.app.store.assignments().unwrap();
+    let before = assigned();
+    for path in ["/policies/spare/assign", "/policies/spare/unassign"] {
+        for body in ["", "server=-", "profile="] {
+            let refused = post(&appliance, &cookies[4], path, body).await;
+            assert_eq!(refused.status, 400, "{path} {body}: {refused:?}");
+            assert!(refused.body.contains("say for whom"), "{}", refused.body);
+        }
+    }
+    assert_eq!(assigned(), before);
+}
