@@ -36,7 +36,7 @@ pub(crate) mod webhooks;
 
 use axum::{
     Json,
-    http::{StatusCode, header},
+    http::{HeaderName, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use jiff::Timestamp;
@@ -59,6 +59,17 @@ impl<T: Serialize> IntoResponse for Made<T> {
     fn into_response(self) -> Response {
         let place = [(header::LOCATION, self.place)];
         (StatusCode::CREATED, place, Json(self.view)).into_response()
+    }
+}
+
+/// How an answer begins.
+pub(crate) type Begun = (StatusCode, Option<[(HeaderName, String); 1]>);
+
+/// How a PUT is answered: 201 and where it is, where nothing was there before (RFC 9110 §9.3.4), else as `otherwise` says.
+pub(crate) fn put(is_new: bool, place: String, otherwise: StatusCode) -> Begun {
+    match is_new {
+        true => (StatusCode::CREATED, Some([(header::LOCATION, place)])),
+        false => (otherwise, None),
     }
 }
 

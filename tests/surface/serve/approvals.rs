@@ -28,7 +28,7 @@ impl Office {
             cem,
         };
         let made = office.put(&office.ben, 0, ONE);
-        assert_eq!(made.status, 200, "{made:?}");
+        assert_eq!(made.status, 201, "{made:?}");
         let on = office.form(&office.ana, "/approvals/rule", "rule=on");
         assert_eq!(on.status, 303, "{on:?}");
         office

@@ -167,7 +167,7 @@ fn only_what_is_here_is_named(appliance: &Appliance, token: &str, spec: &Value) 
         .token(token)
         .json(&spec)
         .send(appliance);
-    assert_eq!(put.status, 204, "{put:?}");
+    assert_eq!(put.status, 201, "{put:?}");
     let none = appliance.gig(&["server", "start", "other"], "");
     assert!(none.errors.contains("not on this machine"), "{none:?}");
     spec["source"]["from"] = json!("reg.example/tool:latest");

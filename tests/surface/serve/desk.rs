@@ -304,7 +304,7 @@ fn secrets_are_listed_with_where_they_may_go_and_unusable_ones_are_refused() {
     let put = Ask::new("PUT", "/api/v1/policies/web").token(&token);
     let put = put.header("If-None-Match", "*");
     let put = put.json(&json!({"document": document})).send(&appliance);
-    assert_eq!(put.status, 200, "{put:?}");
+    assert_eq!(put.status, 201, "{put:?}");
 
     let made = ask(&appliance, &token, "PUT", path, &json!({"value": FIRST}));
     assert_eq!(made.status, 201, "{made:?}");

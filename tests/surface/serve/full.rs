@@ -94,7 +94,7 @@ fn asking(disk: &Disk) -> (Appliance, String, Arc<AtomicUsize>) {
     let put = put
         .header("If-None-Match", "*")
         .json(&json!({ "document": document }));
-    assert_eq!(put.send(&appliance).status, 200);
+    assert_eq!(put.send(&appliance).status, 201);
     let script = format!(
         "export NO_PROXY= no_proxy=; while :; do curl -s -m 20 -o /dev/null -x \"$HTTPS_PROXY\" http://127.0.0.1:{port}/x; sleep 0.05; done"
     );

@@ -10,7 +10,7 @@ fn saved(appliance: &Appliance, token: &str) {
     let put = Ask::new("PUT", "/api/v1/policies/web").token(token);
     let put = put.header("If-None-Match", "*");
     let put = put.json(&json!({"document": ONE})).send(appliance);
-    assert_eq!(put.status, 200, "{put:?}");
+    assert_eq!(put.status, 201, "{put:?}");
 }
 
 #[test]

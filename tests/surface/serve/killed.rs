@@ -154,7 +154,7 @@ fn kill_9_under_load_loses_nothing_that_was_answered_and_it_serves_again() {
     let put = put
         .header("If-None-Match", "*")
         .json(&json!({"document": document}));
-    assert_eq!(put.send(&appliance).status, 200);
+    assert_eq!(put.send(&appliance).status, 201);
     for client in 1..=CLIENTS {
         let script = format!(
             "NO_PROXY= no_proxy= exec curl -s -o /dev/null -x \"$HTTPS_PROXY\" \

@@ -90,9 +90,9 @@ fn a_key_is_of_one_request_of_one_caller_and_no_secret_is_kept_for_it() {
         put.json(&document).send(&appliance)
     };
     let first = save(&token, KEY, "*");
-    assert_eq!(first.status, 200, "{first:?}");
+    assert_eq!(first.status, 201, "{first:?}");
     let again = save(&token, KEY, "*");
-    assert!(again.status == 200 && is_replayed(&again), "{again:?}");
+    assert!(again.status == 201 && is_replayed(&again), "{again:?}");
     assert_eq!(
         (first.body, first.head.contains("etag")),
         (again.body, again.head.contains("etag"))

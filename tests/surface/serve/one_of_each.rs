@@ -147,7 +147,7 @@ fn registered(appliance: &Appliance, token: &str) {
     let spec = json!({"command": ["/bin/true"], "env": {"KEY": "v4lue"}});
     let new = [("If-None-Match", "*")];
     assert_eq!(put(appliance, token, &[], &spec), 428);
-    assert_eq!(put(appliance, token, &new, &spec), 204);
+    assert_eq!(put(appliance, token, &new, &spec), 201);
     assert_eq!(put(appliance, token, &[], &spec), 428);
     assert_eq!(put(appliance, token, &new, &spec), 412);
     let assign = json!({"server": "docs", "policy": "web"});

@@ -217,7 +217,7 @@ fn what_a_servers_variables_and_arguments_hold_is_for_those_alone_who_may_write_
         .header("Content-Type", "application/json")
         .body(server)
         .send(&appliance);
-    assert_eq!(put.status, 204, "{put:?}");
+    assert_eq!(put.status, 201, "{put:?}");
     for role in ["admin", "viewer", "auditor", "editor", "approver"] {
         let token = match role {
             "admin" => admin.clone(),

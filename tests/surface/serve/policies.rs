@@ -22,7 +22,7 @@ fn versions_grow_and_nobody_overwrites_what_they_have_not_seen() {
     let appliance = Appliance::start();
     let token = appliance.token("admin");
     let made = put(&appliance, &token, None, ONE);
-    assert_eq!(made.status, 200, "{made:?}");
+    assert_eq!(made.status, 201, "{made:?}");
     assert!(made.head.contains("etag: \"1\""), "{made:?}");
     assert_eq!(put(&appliance, &token, None, TWO).status, 412);
     assert_eq!(put(&appliance, &token, Some(2), TWO).status, 412);
@@ -103,7 +103,7 @@ fn what_a_change_is_built_on_is_compared_as_http_says() {
         "nothing is there"
     );
     assert_eq!(ask("PUT", Some(("If-Match", "*"))), 412);
-    assert_eq!(ask("PUT", Some(("If-None-Match", "*"))), 200);
+    assert_eq!(ask("PUT", Some(("If-None-Match", "*"))), 201);
     assert_eq!(ask("PUT", Some(("If-Match", "\"1\", \"7\""))), 200);
     assert_eq!(ask("PUT", Some(("If-Match", "*"))), 200);
     for stale in ["\"1\"", "W/\"3\"", "\"abc\"", "\"2\", W/\"3\""] {
@@ -154,8 +154,8 @@ fn a_policy_and_where_it_is_in_force_are_one_change() {
     let server = json!({"command": ["/bin/true"]});
     let made = Ask::new("PUT", "/api/v1/servers/docs").token(&token);
     let made = made.header("If-None-Match", "*");
-    assert_eq!(made.json(&server).send(&appliance).status, 204);
-    assert_eq!(put("docs").status, 200);
+    assert_eq!(made.json(&server).send(&appliance).status, 201);
+    assert_eq!(put("docs").status, 201);
     let assigned = Ask::new("GET", "/api/v1/assignments").token(&token);
     let assigned = assigned.send(&appliance).json();
     assert_eq!(
@@ -186,7 +186,7 @@ fn the_console_takes_out_of_force_removes_and_brings_back() {
     let appliance = Appliance::start();
     let cookie = appliance.first_admin();
     let token = appliance.token("admin");
-    assert_eq!(put(&appliance, &token, None, ONE).status, 200);
+    assert_eq!(put(&appliance, &token, None, ONE).status, 201);
     assert!(
         appliance
             .gig(&["policy", "assign", "web", "--all"], "")
@@ -262,7 +262,8 @@ fn what_was_acknowledged_is_there_after_kill_9() {
     let mut acknowledged = 0;
     for version in 0..20_u64 {
         let on = Some(version).filter(|version| *version > 0);
-        if put(&appliance, &token, on, &format!("{ONE}# {version}\n")).status == 200 {
+        let saved = put(&appliance, &token, on, &format!("{ONE}# {version}\n"));
+        if matches!(saved.status, 200 | 201) {
             acknowledged = version + 1;
         }
     }
@@ -334,7 +335,7 @@ fn hostile_text_is_shown_and_never_obeyed() {
         .header("If-None-Match", "*")
         .json(&body)
         .send(&appliance);
-    assert_eq!(put.status, 200, "{put:?}");
+    assert_eq!(put.status, 201, "{put:?}");
     for path in [
         "/policies",
         "/policies/web",

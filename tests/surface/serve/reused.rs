@@ -71,7 +71,7 @@ fn full(open: &str) -> (Appliance, String, String) {
         let put = Ask::new("PUT", &path).token(&token);
         let body = json!({"document": document});
         let reply = put.header("If-None-Match", "*").json(&body);
-        assert_eq!(reply.send(&appliance).status, 200);
+        assert_eq!(reply.send(&appliance).status, 201);
     }
     let add = ["token", "add", "gateway", "--role", "editor", "--scope"];
     let made = appliance.gig(&[&add[..], &["servers:run,profiles:act"]].concat(), "");

@@ -18,7 +18,7 @@ impl Appliance {
         let put = Ask::new("PUT", "/api/v1/policies/web").token(token);
         let body = json!({"document": document});
         let reply = put.header("If-None-Match", "*").json(&body).send(self);
-        assert_eq!(reply.status, 200, "{reply:?}");
+        assert_eq!(reply.status, 201, "{reply:?}");
     }
 
     pub(super) fn server(&self, name: &str, script: &str) {
@@ -344,4 +344,35 @@ fn a_program_that_cannot_be_executed_ends_in_the_record_too() {
     assert!(appliance.records(&token, "event=secret.use").is_empty());
     let verified = appliance.gig(&["audit", "verify", &appliance.record()], "");
     assert!(!verified.output.contains("has no end"), "{verified:?}");
+}
+
+#[test]
+fn what_ended_is_started_again_from_its_page_by_whom_it_ran_for() {
+    let appliance = Appliance::start();
+    let token = appliance.token("admin");
+    let ana = appliance.first_admin();
+    let ben = appliance.member(&ana, "ben", "admin");
+    appliance.policy(&token, "version: 1\negress: []\n");
+    appliance.server("brief", "exit 3");
+    let start = || {
+        let form = appliance.form("/servers/brief/start", "").cookie(&ana);
+        let started = form.send(&appliance);
+        assert_eq!(started.status, 303, "{started:?}");
+        started.location().to_owned()
+    };
+    let page = |path: &str, cookie: &str| {
+        let page = Ask::new("GET", path).cookie(cookie).send(&appliance);
+        assert_eq!(page.status, 200, "{page:?}");
+        page.body
+    };
+    let first = start();
+    appliance.until("it ended", |_| page(&first, &ana).contains("with status 3"));
+    let again = "action=\"/servers/brief/start\"";
+    assert!(page(&first, &ana).contains(again));
+    assert!(!page(&first, &ben).contains(again), "it ran for ana");
+    let second = start();
+    assert_ne!(first, second);
+    let removed = appliance.gig(&["server", "rm", "brief"], "");
+    assert_eq!(removed.status, 0, "{removed:?}");
+    appliance.until("it is gone", |_| !page(&first, &ana).contains(again));
 }

@@ -75,7 +75,7 @@ impl Appliance {
         let put = Ask::new("PUT", &path).token(token);
         let body = json!({"document": document});
         let reply = put.header("If-None-Match", "*").json(&body).send(self);
-        assert_eq!(reply.status, 200, "{reply:?}");
+        assert_eq!(reply.status, 201, "{reply:?}");
     }
 
     /// As a gateway starts it: the status, and the sandbox.

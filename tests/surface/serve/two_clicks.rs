@@ -109,7 +109,7 @@ fn json_private_addresses_and_floors_are_two_clicks_away() {
         let put = put
             .header("If-None-Match", "*")
             .json(&json!({ "document": document }));
-        assert_eq!(put.send(&appliance).status, 200, "{document}");
+        assert_eq!(put.send(&appliance).status, 201, "{document}");
     };
     put(
         "web",

@@ -30,6 +30,7 @@ use crate::{
     profile::Sight,
     remedy::{NoRule, Remedies, Remedy, profile_of},
     role::Permission,
+    store::Assignment,
 };
 
 /// What is allowed of what was denied.
@@ -68,13 +69,21 @@ pub(crate) struct Planned {
     pub(crate) document: String,
     /// The server for which the policy is put in force with it.
     pub(crate) server: Option<String>,
+    /// Where that policy is in force now.
+    pub(crate) assigned: Vec<Assignment>,
+    /// And what it bounds.
+    pub(crate) floors: Vec<Assignment>,
 }
 
 impl Planned {
     /// By which it is known whether what was shown is what would be written.
     pub(crate) fn mark(&self) -> String {
         let server = self.server.as_deref().unwrap_or_default();
-        format!("{}:{}:{server}", self.policy, self.version)
+        let [assigned, floors] = [&self.assigned, &self.floors].map(|at| Assignment::tag(at));
+        format!(
+            "{}:{}:{server}:{assigned}:{floors}",
+            self.policy, self.version
+        )
     }
 }
 
@@ -102,7 +111,7 @@ pub(crate) async fn allow(
         shown: None,
     };
     let saved = allow_record(&app, &caller, (id, &sight), wanted).await?;
-    Ok(saved.answer())
+    Ok(saved.answer((StatusCode::OK, None)))
 }
 
 /// The same for who was told of it elsewhere, and answers from there.
@@ -190,10 +199,16 @@ pub(crate) async fn planned(
             return Ok(Err(remedies.why_none(&denied)?));
         };
         let kept = store.policy(&remedy.policy, None)?;
-        Ok(Ok((remedy, kept)))
+        let of_it = |mut all: Vec<Assignment>| {
+            all.retain(|one| one.policy == remedy.policy);
+            all
+        };
+        let (assigned, floors) = (of_it(store.assignments()?), of_it(store.floors()?));
+        Ok(Ok((remedy, kept, assigned, floors)))
     });
     let no_rule = |why: NoRule| conflict("no_rule", why.to_string());
-    let (Remedy { policy, assign }, kept) = found.await?.map_err(no_rule)?;
+    let (remedy, kept, assigned, floors) = found.await?.map_err(no_rule)?;
+    let Remedy { policy, assign } = remedy;
     let (version, base) = match kept {
         Some(kept) => (kept.head.version, kept.document),
         // A new one allows this and nothing else.
@@ -216,6 +231,8 @@ pub(crate) async fn planned(
         base,
         document,
         server: assign,
+        assigned,
+        floors,
     })
 }
 

@@ -243,6 +243,7 @@ mod tests {
             url: "https://hooks.example/x".to_owned(),
             answerers: vec![answerer.to_owned()],
             rules: false,
+            new: false,
         });
     }
 

@@ -294,7 +294,7 @@ pub(crate) async fn allow(
     Ok(
         match allow_held(&app, &caller, (id, &sight), allowed).await? {
             Answered::Once => StatusCode::NO_CONTENT.into_response(),
-            Answered::Rule(saved) => saved.answer(),
+            Answered::Rule(saved) => saved.answer((StatusCode::OK, None)),
         },
     )
 }

@@ -31,7 +31,7 @@ use super::{
     Asked, Body, Items, Order, Paging, Path, counted,
     precondition::{has, holds},
     proposals::{self, ProposalView},
-    time,
+    put, time,
 };
 use crate::{
     api_error::Problem,
@@ -181,9 +181,9 @@ pub(crate) async fn one(
 #[utoipa::path(put, path = "/api/v1/policies/{name}", tag = "policies", request_body = NewVersion,
     params(("If-Match" = Option<String>, Header, description = "the ETag that this is built on"),
            ("If-None-Match" = Option<String>, Header, description = "`*`: the policy is new")),
-    responses((status = 200, body = PolicyView), (status = 202, body = ProposalView),
-              (status = 403, body = Problem), (status = 409, body = Problem), (status = 412, body = Problem),
-              (status = 422, body = Problem), (status = 428, body = Problem)))]
+    responses((status = 200, body = PolicyView), (status = 201, body = PolicyView, description = "its first version"),
+              (status = 202, body = ProposalView), (status = 403, body = Problem), (status = 409, body = Problem),
+              (status = 412, body = Problem), (status = 422, body = Problem), (status = 428, body = Problem)))]
 pub(crate) async fn save(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -202,8 +202,9 @@ pub(crate) async fn save(
         let judged = judged(&app, &caller, &name, &written).await;
         return Err(Problem::unseen("policy").beside(judged));
     };
+    let place = format!("/api/v1/policies/{name}");
     let saved = save_written(&app, &caller, name, Some(expected), written).await?;
-    Ok(saved.answer())
+    Ok(saved.answer(put(expected == 0, place, StatusCode::OK)))
 }
 
 /// Removes a policy that nothing uses; its versions can be read on, and gone back to. The version that
@@ -286,7 +287,7 @@ pub(crate) async fn roll_back(
         said => said?,
     };
     let saved = roll_back_to(&app, &caller, name, (back.version, on), back.reason).await?;
-    Ok(saved.answer())
+    Ok(saved.answer((StatusCode::OK, None)))
 }
 
 /// Checks a document without keeping it.

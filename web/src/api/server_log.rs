@@ -77,6 +77,11 @@ pub(crate) struct Line {
 }
 
 impl Line {
+    /// Its time as people read it, to the millisecond; which zone it is of a heading says.
+    pub(crate) fn clock(&self) -> String {
+        self.time.replace('T', " ").replace('Z', "")
+    }
+
     /// Enough of its sandbox to tell it from others: the end of the id, the beginning is a time.
     pub(crate) fn short_sandbox(&self) -> &str {
         let from = self.sandbox.len().saturating_sub(8);

@@ -11,7 +11,7 @@ use axum::{
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{Asked, Body, Items, Order, Paging, Path, precondition::holds, time};
+use super::{Asked, Body, Items, Order, Paging, Path, precondition::holds, put, time};
 use crate::{
     api_error::Problem,
     app::App,
@@ -114,15 +114,15 @@ pub(crate) async fn one(
 #[utoipa::path(put, path = "/api/v1/servers/{name}", tag = "servers", request_body = ServerSpec,
     params(("If-Match" = Option<String>, Header, description = "the ETag that this is built on"),
            ("If-None-Match" = Option<String>, Header, description = "`*`: the server is new")),
-    responses((status = 204), (status = 409, body = Problem), (status = 412, body = Problem),
-              (status = 422, body = Problem), (status = 428, body = Problem)))]
+    responses((status = 201, description = "the server is new"), (status = 204), (status = 409, body = Problem),
+              (status = 412, body = Problem), (status = 422, body = Problem), (status = 428, body = Problem)))]
 pub(crate) async fn save(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(name): Path<String>,
     headers: HeaderMap,
     Body(spec): Body<ServerSpec>,
-) -> Result<StatusCode, Problem> {
+) -> Result<Response, Problem> {
     caller.require(Permission::ManageServers)?;
     let wanted = name.clone();
     let there = app.ask(move |store| store.server(&wanted)).await?;
@@ -134,9 +134,11 @@ pub(crate) async fn save(
         let named = name.parse::<Name>().map_err(Problem::from);
         return Err(Problem::unseen("server").beside(named.and_then(|_| check(&spec))));
     }
+    let place = format!("/api/v1/servers/{name}");
+    let (status, place) = put(tag.is_none(), place, StatusCode::NO_CONTENT);
     let built_on = BuiltOn::Tag(tag.unwrap_or_default());
     save_server(&app, &caller, name, spec, built_on).await?;
-    Ok(StatusCode::NO_CONTENT)
+    Ok((status, place, ()).into_response())
 }
 
 /// Forgets a server; its sandboxes end.

@@ -6,17 +6,17 @@ use std::sync::Arc;
 use axum::{
     Json,
     extract::State,
-    http::{HeaderMap, header},
+    http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{
-    Asked, Body, Items, Order, Paging, Path,
+    Asked, Begun, Body, Items, Order, Paging, Path,
     precondition::holds,
     proposals::{ProposalView, done, waits},
-    time,
+    put, time,
 };
 use crate::{
     api_error::Problem,
@@ -82,14 +82,15 @@ pub(crate) async fn one(
     caller.require(Permission::Look)?;
     let team = kept(&app, &name).await?;
     let team = team.ok_or_else(|| Problem::missing("team", &name))?;
-    Ok(shown(team))
+    Ok(shown((StatusCode::OK, None), team))
 }
 
 /// Makes a team, or gives it other members. Refused where somebody were of two teams of different policies.
 #[utoipa::path(put, path = "/api/v1/teams/{name}", tag = "teams", request_body = Members,
     params(("If-Match" = Option<String>, Header, description = "the ETag that this is built on"),
            ("If-None-Match" = Option<String>, Header, description = "`*`: the team is new")),
-    responses((status = 200, body = TeamView), (status = 202, body = ProposalView),
+    responses((status = 200, body = TeamView), (status = 201, body = TeamView, description = "the team is new"),
+              (status = 202, body = ProposalView),
               (status = 409, body = Problem), (status = 412, body = Problem), (status = 422, body = Problem),
               (status = 428, body = Problem)))]
 pub(crate) async fn save(
@@ -105,13 +106,15 @@ pub(crate) async fn save(
         let named = name.parse::<Name>().map_err(Problem::from);
         Problem::unseen("team").beside(named)
     })?;
+    let place = format!("/api/v1/teams/{name}");
+    let begun = put(expected.is_empty(), place, StatusCode::OK);
     let applied = save_team(&app, &caller, &name, &wanted.members, Some(expected)).await?;
     if let Some(proposal) = applied.proposal {
         return Ok(waits(proposal));
     }
     let team = kept(&app, &name).await?;
     // Whoever removed it meanwhile did so after it was made.
-    team.map(shown)
+    team.map(|team| shown(begun, team))
         .ok_or_else(|| Problem::missing("team", &name))
 }
 
@@ -160,9 +163,15 @@ pub(crate) async fn remove_team(
     app.change(caller.actor(app), change).await
 }
 
-fn shown(team: Team) -> Response {
+fn shown((status, place): Begun, team: Team) -> Response {
     let tag = format!("\"{}\"", team.tag());
-    ([(header::ETAG, tag)], Json(TeamView::from(team))).into_response()
+    (
+        status,
+        place,
+        [(header::ETAG, tag)],
+        Json(TeamView::from(team)),
+    )
+        .into_response()
 }
 
 async fn kept(app: &App, name: &str) -> Result<Option<Team>, Problem> {

@@ -7,11 +7,12 @@ use axum::{
     Json,
     extract::State,
     http::{HeaderMap, StatusCode, Uri},
+    response::{IntoResponse as _, Response},
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Asked, Body, Items, Order, Paging, Path, precondition::holds, time};
+use super::{Asked, Body, Items, Order, Paging, Path, precondition::holds, put, time};
 use crate::{
     api_error::Problem,
     app::App,
@@ -73,22 +74,24 @@ pub(crate) async fn list(
 /// Sets up a webhook, or changes it as a whole.
 #[utoipa::path(put, path = "/api/v1/webhooks/{name}", tag = "approvals", request_body = NewWebhook,
     params(("If-None-Match" = Option<String>, Header, description = "`*`: the webhook is new")),
-    responses((status = 204), (status = 400, body = Problem), (status = 409, body = Problem),
-              (status = 412, body = Problem)))]
+    responses((status = 201, description = "the webhook is new"), (status = 204), (status = 400, body = Problem),
+              (status = 409, body = Problem), (status = 412, body = Problem)))]
 pub(crate) async fn save(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(name): Path<String>,
     headers: HeaderMap,
     Body(new): Body<NewWebhook>,
-) -> Result<StatusCode, Problem> {
+) -> Result<Response, Problem> {
     caller.require(Permission::ManageWebhooks)?;
     let there = find(&app, &name).await?;
     let what = format!("webhook {name}");
     let changed = || ChangeError::Meanwhile { what }.into();
-    holds(&headers, there.map(|_| ""), changed)?;
-    save_webhook(&app, &caller, name, new).await?;
-    Ok(StatusCode::NO_CONTENT)
+    let place = format!("/api/v1/webhooks/{name}");
+    let (status, place) = put(there.is_none(), place, StatusCode::NO_CONTENT);
+    let said = holds(&headers, there.map(|_| ""), changed)?;
+    save_webhook(&app, &caller, name, new, said.new).await?;
+    Ok((status, place, ()).into_response())
 }
 
 /// Takes a webhook away: it is told no more, and nobody answers from there.
@@ -139,12 +142,13 @@ pub(crate) async fn webhooks(app: &App, caller: &Caller) -> Result<Vec<WebhookVi
     Ok(shown)
 }
 
-/// Sets one up; the console does the same.
+/// Sets one up, `is_new` where none of this name may be; the console does the same.
 pub(crate) async fn save_webhook(
     app: &App,
     caller: &Caller,
     name: String,
     new: NewWebhook,
+    is_new: bool,
 ) -> Result<(), Problem> {
     caller.require(Permission::ManageWebhooks)?;
     let name: Name = name.parse()?;
@@ -178,6 +182,7 @@ pub(crate) async fn save_webhook(
         url,
         answerers: answerers.into_iter().map(Into::into).collect(),
         rules: new.rules,
+        new: is_new,
     };
     app.change(caller.actor(app), change).await.map(drop)
 }
@@ -243,7 +248,7 @@ mod tests {
                 answerers: Vec::new(),
                 rules: false,
             };
-            save_webhook(&lab.app, &caller, "ops".to_owned(), new).await
+            save_webhook(&lab.app, &caller, "ops".to_owned(), new, false).await
         };
         let refused = save("https://192.0.2.66/hook").await.unwrap_err();
         assert!(refused.detail.contains("nothing opens"), "{refused:?}");

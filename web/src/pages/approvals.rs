@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::{
     Answer, Done, Form, Frame, InAddress, Path, in_query,
-    policies::{DiffLine, compared, in_force_for},
+    policies::{DiffLine, compared, in_force_for, reach},
     shown, shown_as, to, told,
 };
 use crate::{
@@ -83,6 +83,8 @@ struct ApprovalPage {
     lines: Vec<DiffLine>,
     findings: Vec<String>,
     policy: String,
+    /// Where that is in force and what it bounds, while it waits.
+    reach: Vec<String>,
     /// What it would do with a week of recorded traffic; where it waits.
     simulation: Option<Simulation>,
     /// Why that is not there.
@@ -326,6 +328,7 @@ async fn one(app: &Arc<App>, caller: &Caller, id: u64, problem: Option<Problem>)
         lines: Vec::new(),
         findings: Vec::new(),
         policy: found.draft.policy().unwrap_or_default().to_owned(),
+        reach: Vec::new(),
         simulation: None,
         unread: String::new(),
         one: found.clone().into(),
@@ -343,6 +346,11 @@ async fn one(app: &Arc<App>, caller: &Caller, id: u64, problem: Option<Problem>)
         let old = old.map(|old| old.document).unwrap_or_default();
         let checked = checked(app, Some(name.clone()), document.clone()).await?;
         page.findings = checked.findings.iter().map(ToString::to_string).collect();
+        if pending {
+            let kept = app.ask(|store| Ok((store.assignments()?, store.floors()?)));
+            let (assigned, floors) = kept.await?;
+            page.reach = reach(&assigned, &floors, &name);
+        }
         (page.meaning, page.lines) = compared(app, name, old, document).await?;
     } else if let Some(supposed) = supposed(&found.draft) {
         (page.meaning, page.lines) = instead(app, supposed).await?;

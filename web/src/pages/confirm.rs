@@ -9,7 +9,7 @@ use askama::Template;
 use axum::extract::State;
 use serde::Deserialize;
 
-use super::{Answer, Frame, InAddress, Path, in_query, policies::DiffLine, shown};
+use super::{Answer, Frame, InAddress, Path, clock, in_query, policies::DiffLine, shown};
 use crate::{
     api::{
         sandboxes::{self, SandboxView, Stoppable},
@@ -161,8 +161,11 @@ pub(crate) async fn session(
     let title = format!("End a session of {}", session.user);
     let page = ConfirmPage::new(&caller, "/people", title)
         .says(format!(
-            "Begun {} by {} from {}; last seen {}.",
-            session.created, session.began, session.address, session.seen
+            "Begun {} UTC by {} from {}; last seen {} UTC.",
+            clock(&session.created),
+            session.began,
+            session.address,
+            clock(&session.seen)
         ))
         .says(whose)
         .posts(format!("/people/sessions/{}/end", session.id), &[]);

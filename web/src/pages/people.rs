@@ -263,7 +263,14 @@ pub(crate) async fn own_password(
 ) -> Answer {
     match change_own(&app, &caller, typed).await {
         Ok(()) => Ok(to("/sign-in")),
-        Err(problem) => done(&app, &caller, Err(problem)).await,
+        Err(problem) => {
+            let form = "password";
+            let kept = Kept {
+                form,
+                ..Kept::default()
+            };
+            done_or(&app, &caller, Err(problem), kept).await
+        }
     }
 }
 

@@ -23,6 +23,7 @@ use crate::{
     profile::Sight,
     remedy::Remedies,
     role::Permission,
+    store::{Server, ServerKind},
 };
 
 #[derive(Template)]
@@ -40,6 +41,8 @@ struct SandboxPage {
     all: OneSandbox,
     /// Its server is registered still.
     has_server: bool,
+    /// It ended, and who looks may start its server for themselves as it ran for them.
+    starts: bool,
     denials: Vec<RecordRow>,
     log: String,
     /// Why what it printed cannot be read here.
@@ -116,8 +119,12 @@ pub(crate) async fn show(
     };
     let server = one.server.clone();
     let server = app.ask(move |store| store.server(&server)).await?;
+    let ended = !matches!(one.state, RUNNING | ELSEWHERE);
+    let theirs = ended && *one.profile == *caller.profile() && caller.may(Permission::RunSandboxes);
+    let by_gig = |server: &Server| server.spec.kind != ServerKind::Foreign;
     let page = SandboxPage {
         has_server: server.is_some(),
+        starts: theirs && server.as_ref().is_some_and(by_gig),
         suggest: suggest(&app, &caller, &one).await?,
         frame: Frame::new(&caller, "/sandboxes"),
         unread: printed

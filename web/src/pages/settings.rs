@@ -6,7 +6,7 @@ use std::sync::Arc;
 use askama::Template;
 use axum::extract::State;
 
-use super::{Answer, Frame, shown_as};
+use super::{Answer, Frame, shown_as, webhooks::Typed};
 use crate::{
     api::{
         nodes::{NodeView, nodes},
@@ -27,6 +27,10 @@ struct SettingsPage {
     /// What came of an act, where it was good.
     done: String,
     webhooks: Vec<WebhookView>,
+    /// The form of a webhook was refused: the problem is of it.
+    refused: bool,
+    /// What was typed into it.
+    typed: Typed,
     about: Vec<(&'static str, String)>,
     health: Vec<Health>,
     /// Of a fleet.
@@ -89,6 +93,8 @@ pub(crate) async fn examine(State(app): State<Arc<App>>, caller: Caller) -> Answ
 pub(super) struct Shown {
     examined: Option<Vec<Examined>>,
     problem: Option<Problem>,
+    /// The form that it is a problem of, as it was sent.
+    typed: Option<Typed>,
     done: String,
 }
 
@@ -98,6 +104,14 @@ impl Shown {
         Self {
             problem: Some(problem),
             ..Self::default()
+        }
+    }
+
+    /// The form of a webhook was not taken.
+    pub(super) fn refused(problem: Problem, typed: Typed) -> Self {
+        Self {
+            typed: Some(typed),
+            ..Self::not(problem)
         }
     }
 
@@ -119,6 +133,8 @@ pub(super) async fn page(app: &Arc<App>, caller: &Caller, shown: Shown) -> Answe
         problem: problem.map(|problem| problem.detail).unwrap_or_default(),
         done: shown.done,
         webhooks: webhooks(app, caller).await?,
+        refused: shown.typed.is_some(),
+        typed: shown.typed.unwrap_or_default(),
         about: app.about.clone(),
         health: app.health().await,
         nodes: nodes(app, caller).await?,

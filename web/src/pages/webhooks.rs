@@ -18,21 +18,22 @@ use crate::{
     role::Permission,
 };
 
-#[derive(Deserialize)]
+/// The form, as it was sent; it stands there again where it was refused.
+#[derive(Debug, Default, Deserialize)]
 pub(crate) struct Typed {
-    name: String,
-    kind: String,
+    pub(super) name: String,
+    pub(super) kind: String,
     #[serde(default)]
-    url: String,
+    pub(super) url: String,
     /// Parted by blanks or commas.
     #[serde(default)]
-    answerers: String,
+    pub(super) answerers: String,
     /// `yes` where the box is checked.
     #[serde(default)]
-    rules: String,
+    pub(super) rules: String,
     /// `yes` where the one of this name is to be another.
     #[serde(default)]
-    replace: String,
+    pub(super) replace: String,
 }
 
 #[derive(Deserialize)]
@@ -46,29 +47,32 @@ pub(crate) async fn save(
     caller: Caller,
     Form(typed): Form<Typed>,
 ) -> Answer {
+    // The page itself is an admin's: to nobody else it says why not.
+    caller.require(Permission::ManageWebhooks)?;
+    match set_up(&app, &caller, &typed).await {
+        Ok(()) => Ok(told(Done::AsAsked, "/settings")),
+        Err(problem) => page(&app, &caller, Shown::refused(problem, typed)).await,
+    }
+}
+
+async fn set_up(app: &App, caller: &Caller, typed: &Typed) -> Result<(), Problem> {
+    let name = typed.name.trim();
+    let is_new = typed.replace != "yes";
+    let kept = app.ask(|store| store.webhooks()).await?;
+    if is_new && kept.iter().any(|one| one.name == name) {
+        return Err(Problem::invalid(format!(
+            "there is a webhook {name} already: tick the last box if this one is to take its place, or name it otherwise"
+        )));
+    }
     let parted = |c: char| c.is_whitespace() || c == ',';
     let answerers = typed.answerers.split(parted).filter(|one| !one.is_empty());
-    let answerers = answerers.map(str::to_owned).collect();
-    caller.require(Permission::ManageWebhooks)?;
-    let kept = app.ask(|store| store.webhooks()).await?;
-    let is_taken = kept.iter().any(|one| one.name == typed.name.trim());
-    let saved = match typed.kind.parse() {
-        Ok(_) if is_taken && typed.replace != "yes" => Err(Problem::invalid(format!(
-            "there is a webhook {} already: tick the last box if this one is to take its place, or name it otherwise",
-            typed.name.trim()
-        ))),
-        Ok(kind) => {
-            let new = NewWebhook {
-                kind,
-                url: typed.url,
-                answerers,
-                rules: typed.rules == "yes",
-            };
-            save_webhook(&app, &caller, typed.name, new).await
-        }
-        Err(wrong) => Err(Problem::invalid(wrong)),
+    let new = NewWebhook {
+        kind: typed.kind.parse().map_err(Problem::invalid)?,
+        url: typed.url.clone(),
+        answerers: answerers.map(str::to_owned).collect(),
+        rules: typed.rules == "yes",
     };
-    after(&app, &caller, saved.map(|()| None)).await
+    save_webhook(app, caller, name.to_owned(), new, is_new).await
 }
 
 /// `POST /settings/webhooks/{name}`: tries it out, or takes it away.

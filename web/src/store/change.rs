@@ -22,8 +22,7 @@ mod words;
 pub struct Actor {
     /// `ana`, `token ci (3f…)`, `owner of this machine (uid 0)`.
     pub name: Arc<str>,
-    /// The person that this is, or who made the token; `None` where nobody knows. Two names of one
-    /// person are one person.
+    /// The person that this is, or who made the token; `None`: unknown. Two names of one are one.
     pub person: Option<Arc<str>>,
     /// This machine's own user, who could write the database as well: the two-person rule does not
     /// hold them, and their passing it is recorded.
@@ -279,8 +278,10 @@ pub enum Change {
         url: String,
         /// Who may answer from there.
         answerers: Vec<String>,
-        /// Those of them who write policies here write rules for ever from there, too.
+        /// Those who write policies here write rules for ever from there, too.
         rules: bool,
+        /// Refuse if it is there.
+        new: bool,
     },
     /// That ends.
     RemoveWebhook {

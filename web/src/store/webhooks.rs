@@ -104,6 +104,7 @@ pub(super) fn words(change: &Change) -> String {
         url,
         answerers,
         rules,
+        new: _,
     } = change
     else {
         return String::new();
@@ -138,10 +139,16 @@ pub(super) fn save(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outc
         url,
         answerers,
         rules,
+        new,
     } = change
     else {
         return Ok(());
     };
+    let sql = "SELECT count(*) FROM webhooks WHERE name = ?1";
+    if *new && db.query_row(sql, [name.as_str()], |row| row.get::<u32>(0))? > 0 {
+        let what = format!("webhook {name}");
+        return Err(Refused::Change(ChangeError::Meanwhile { what }));
+    }
     let sql = "SELECT count(*) FROM webhooks WHERE name <> ?1";
     let others: u32 = db.query_row(sql, [name.as_str()], |row| row.get(0))?;
     if others >= MOST {

@@ -18,6 +18,7 @@ fn saved(lab: &Lab, name: &str, url: &str) -> Webhook {
         url: url.to_owned(),
         answerers: Vec::new(),
         rules: false,
+        new: false,
     });
     let kept = lab.app.store.webhooks().unwrap();
     kept.into_iter().find(|one| one.name == name).unwrap()

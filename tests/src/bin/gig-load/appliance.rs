@@ -81,7 +81,7 @@ impl Appliance {
         );
         let body = serde_json::json!({ "document": document }).to_string();
         let answer = self.ask("PUT", "/api/v1/policies/load", &headers, &body);
-        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
     }
 
     /// The sandbox in which the order is carried out.

@@ -49,7 +49,7 @@ fn an_alarm_is_told_signed_once_an_hour_and_hides_no_other_secrets() {
     let (origin, receiver) = (Origin::start(), Receiver::start(&[503, 200]));
     appliance.sign_with("ops", &SECRET);
     let wanted = json!({"kind": "generic", "url": receiver.url("/x"), "answerers": ["ana"]});
-    assert_eq!(appliance.webhook(&token, "ops", &wanted), 204);
+    assert_eq!(appliance.webhook(&token, "ops", &wanted), 201);
     for (name, value) in VALUES {
         let set = appliance.gig(&["secret", "set", name], value);
         assert_eq!(set.status, 0, "{set:?}");

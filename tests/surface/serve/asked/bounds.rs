@@ -22,7 +22,7 @@ fn a_floor_bounds_what_is_assigned_beneath_it_and_is_named() {
     let put = put
         .header("If-None-Match", "*")
         .json(&json!({"document": floor}));
-    assert_eq!(put.send(&appliance).status, 200);
+    assert_eq!(put.send(&appliance).status, 201);
     let editor = appliance.token("editor");
     let set = |token: &str, body: Value| {
         let ask = Ask::new("PUT", "/api/v1/floors").token(token);

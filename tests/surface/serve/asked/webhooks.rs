@@ -189,7 +189,7 @@ fn a_program_is_told_what_waits_checks_who_says_so_and_answers() {
         let other = appliance.token(role);
         assert_eq!(appliance.webhook(&other, "ops", &wanted), 403, "{role}");
     }
-    assert_eq!(appliance.webhook(&token, "ops", &wanted), 204);
+    assert_eq!(appliance.webhook(&token, "ops", &wanted), 201);
     let list = Ask::new("GET", "/api/v1/webhooks").token(&token);
     let shown = list.send(&appliance);
     assert!(!shown.body.contains("hidden"), "{shown:?}");
@@ -294,7 +294,7 @@ fn a_button_of_a_message_in_slacks_form_allows_or_denies_and_is_replaced() {
     appliance.keep("chat", "secret", SLACK);
     appliance.keep("chat", "url", &receiver.url("/services/T0/B0/x"));
     let wanted = json!({"kind": "slack", "answerers": ["U1"]});
-    assert_eq!(appliance.webhook(&token, "chat", &wanted), 204);
+    assert_eq!(appliance.webhook(&token, "chat", &wanted), 201);
     appliance.policy(&token, &holding(origin.port, "5m"));
     let ask = |path: &str| curl(origin.port, path);
     let script = format!("{}; {}; echo over", ask("/first"), ask("/second"));
@@ -371,7 +371,7 @@ fn a_webhook_that_leads_inside_is_not_asked_and_holds_up_nobody() {
         // What a file of this node says is looked at when it is asked.
         appliance.keep(name, "url", url);
         let wanted = json!({"kind": "generic"});
-        assert_eq!(appliance.webhook(&token, name, &wanted), 204);
+        assert_eq!(appliance.webhook(&token, name, &wanted), 201);
         let tried = appliance.try_out(&token, name);
         assert_eq!(tried.status, 422, "{name}: {tried:?}");
     }

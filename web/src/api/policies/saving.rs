@@ -11,7 +11,7 @@ use axum::{
 use super::{PolicyView, binding, tag, version_of};
 use crate::{
     api::{
-        floors,
+        Begun, floors,
         proposals::{self, brief},
     },
     api_error::Problem,
@@ -32,12 +32,12 @@ pub(crate) enum Saved {
 }
 
 impl Saved {
-    /// As the API answers it.
-    pub(crate) fn answer(self) -> Response {
+    /// As the API answers it; what is kept begins as `begun` says.
+    pub(crate) fn answer(self, (status, place): Begun) -> Response {
         match self {
             Self::Version(kept) => {
                 let tag = [(header::ETAG, tag(kept.head.version))];
-                (tag, Json(PolicyView::from(kept))).into_response()
+                (status, place, tag, Json(PolicyView::from(kept))).into_response()
             }
             Self::Proposed(proposal) => proposals::waits(proposal),
         }

@@ -71,7 +71,7 @@ async fn a_team_is_changed_by_who_says_what_they_have_seen() {
     let (status, tag, team) = ask(&lab, &admin, put, new, of(&["Ben", "ana", "BEN"])).await;
     assert_eq!(
         (status, &team["members"]),
-        (200, &json!(["ana", "ben"])),
+        (201, &json!(["ana", "ben"])),
         "{team}"
     );
     assert_eq!(ask(&lab, &admin, put, new, of(&["ana"])).await.0, 412);
@@ -155,7 +155,7 @@ async fn who_may_not_say_who_is_of_a_team_does_not() {
         ask(&lab, &directory, "PUT /api/v1/teams/x", new, body())
             .await
             .0,
-        200
+        201
     );
 }
 

@@ -13,7 +13,7 @@ use crate::{
     auth::{Caller, origin},
     pages::{
         Answer, InAddress, Path, clock, in_query,
-        policies::{compared, in_force_for},
+        policies::{compared, in_force_for, reach},
         shown, to,
     },
     profile::Sight,
@@ -44,6 +44,7 @@ pub(crate) async fn allow(
     let (row, waits) = waiting_as_denied(&app, &caller, (&id, &sight)).await?;
     let planned = planned(&app, &caller, &row, (opened.width, Lasting::Ever)).await?;
     let mark = planned.mark();
+    let places = reach(&planned.assigned, &planned.floors, &planned.policy).join("; ");
     let (policy, on) = (planned.policy.clone(), planned.version);
     let two = app.ask(|store| store.two_person_rule()).await?;
     let (meaning, lines) = compared(&app, planned.policy, planned.base, planned.document).await?;
@@ -68,8 +69,7 @@ pub(crate) async fn allow(
                 format!("Policy {policy} is new, and put in force for {place} with this rule:")
             }
             None => format!(
-                "This is what it changes in policy {policy}, against version {on}, for everybody for whom that is in \
-                 force:"
+                "This is what it changes in policy {policy}, against version {on}. That is in force for {places}:"
             ),
         })
         .posts(

@@ -272,6 +272,7 @@ fn set_up(appliance: &Furnished, rules: bool) {
         url: "https://hooks.example/x".to_owned(),
         answerers: ["ben", "cem", "pat"].map(str::to_owned).to_vec(),
         rules,
+        new: false,
     });
 }
 

@@ -296,6 +296,7 @@ fn things() -> Vec<Change> {
             url: WEBHOOK.to_owned(),
             answerers: vec!["ana".to_owned()],
             rules: false,
+            new: false,
         },
         Change::SaveSearch {
             id: "s1".to_owned(),

@@ -39,6 +39,7 @@ async fn furnished() -> Furnished {
             url: String::new(),
             answerers: Vec::new(),
             rules: false,
+            new: false,
         },
         Change::Assign {
             place: place.clone(),

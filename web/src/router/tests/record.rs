@@ -6,7 +6,11 @@ use super::{
     console::signed_in,
     furnished::{Furnished, denial},
 };
-use crate::{app::tests::Lab, role::Role, store::Change};
+use crate::{
+    app::tests::Lab,
+    role::Role,
+    store::{Change, Place},
+};
 
 /// The page of the newest record, or of `id`, as this browser sees it.
 async fn page(appliance: &Furnished, id: &str, cookie: &str) -> String {
@@ -128,17 +132,33 @@ async fn what_stands_for_ever_is_shown_before_a_waiting_request_is_allowed_by_it
     for words in [
         "Allow it for ever?",
         "+   - {host: new.example, ports: [443]}",
-        "name=\"shown\" value=\"p:2:\"",
-        "against version 2",
+        "against version 2. That is in force for all servers that have none of their own:",
     ] {
         assert!(page.body.contains(words), "{words}: {}", page.body);
     }
-    // Another version by now: nothing is saved.
-    let stale = post("act=ever-host&shown=p%3A1%3A").await;
-    assert_eq!(stale.status, 412, "{stale:?}");
-    assert!(stale.body.contains("nothing is saved"), "{}", stale.body);
-    assert_eq!(version().version, 2);
-    let saved = post("act=ever-host&shown=p%3A2%3A&why=a+ticket").await;
+    let mark = |page: &str| {
+        let (_, rest) = page.split_once("name=\"shown\" value=\"").unwrap();
+        rest.split_once('"').unwrap().0.replace(':', "%3A")
+    };
+    let shown = mark(&page.body);
+    // Another version by now, or in force for others: nothing is saved.
+    let nothing = async |shown: &str| {
+        let stale = post(&format!("act=ever-host&shown={shown}")).await;
+        assert_eq!(stale.status, 412, "{stale:?}");
+        assert!(stale.body.contains("nothing is saved"), "{}", stale.body);
+        assert_eq!(version().version, 2);
+    };
+    nothing(&shown.replace("p%3A2", "p%3A1")).await;
+    appliance.lab.make(&Change::Assign {
+        place: Place::Server("docs".to_owned()),
+        policy: Some("p".to_owned()),
+        expected: None,
+    });
+    nothing(&shown).await;
+    let page = appliance.page(&format!("GET {sheet}"), admin).await;
+    assert!(page.body.contains("; server docs:"), "{}", page.body);
+    let shown = mark(&page.body);
+    let saved = post(&format!("act=ever-host&shown={shown}&why=a+ticket")).await;
     assert_eq!(saved.status, 303, "{saved:?}");
     let head = version();
     assert_eq!((head.version, head.reason.as_str()), (3, "a ticket"));

@@ -91,6 +91,25 @@ async fn a_form_that_is_refused_is_there_as_it_was_typed_with_why() {
             "Make a team",
             &["value=\"data\"", "not a / name</textarea>"],
         ),
+        (
+            "/people/password",
+            "current=correct+horse+battery&password=correct+horse+one&again=correct+horse+two",
+            "Change your password",
+            &["value=\"yes\""],
+        ),
+        (
+            "/settings/webhooks",
+            "name=ops&kind=generic&url=https%3A%2F%2Fx.example%2Fy&answerers=ana+ben&rules=yes",
+            "Set up a webhook",
+            &[
+                "value=\"ops\"",
+                "value=\"generic\" selected",
+                "value=\"https://x.example/y\"",
+                "value=\"ana ben\"",
+                "name=\"rules\" value=\"yes\" checked",
+                "name=\"replace\" value=\"yes\">",
+            ],
+        ),
     ] {
         let answer = post(&appliance, admin, path, body).await;
         assert!((400..500).contains(&answer.status), "{path}: {answer:?}");

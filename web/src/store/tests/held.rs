@@ -192,17 +192,23 @@ fn what_was_heard_is_not_heard_again_while_it_holds(store: &dyn Store) {
 }
 
 fn rules_by_a_webhook_take_a_user_here(store: &dyn Store) {
+    let webhook = |rules: bool, new: bool| Change::SaveWebhook {
+        name: "ops".parse().unwrap(),
+        kind: WebhookKind::Generic,
+        url: String::new(),
+        answerers: ["ben", "cem", "pat"].map(str::to_owned).to_vec(),
+        rules,
+        new,
+    };
     let save = |rules: bool| {
-        let change = Change::SaveWebhook {
-            name: "ops".parse().unwrap(),
-            kind: WebhookKind::Generic,
-            url: String::new(),
-            answerers: ["ben", "cem", "pat"].map(str::to_owned).to_vec(),
-            rules,
-        };
-        apply(store, &change).unwrap();
+        apply(store, &webhook(rules, false)).unwrap();
         assert_eq!(store.webhooks().unwrap()[0].rules, rules);
     };
+    // Of two who make it new one makes it.
+    apply(store, &webhook(true, true)).unwrap();
+    let second = apply(store, &webhook(false, true));
+    assert!(matches!(second, Err(ChangeError::Meanwhile { .. })));
+    assert!(store.webhooks().unwrap()[0].rules);
     apply(store, &super::user("ben", Role::Editor)).unwrap();
     apply(store, &super::user("cem", Role::Approver)).unwrap();
     apply(store, &policy("p", Some(0), "one")).unwrap();

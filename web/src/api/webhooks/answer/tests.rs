@@ -21,6 +21,7 @@ fn set_up(lab: &Lab, name: &str, kind: WebhookKind, answerers: &[&str]) {
         url: SLACK.to_owned(),
         answerers: answerers.iter().map(|one| (*one).to_owned()).collect(),
         rules: false,
+        new: false,
     });
 }
 

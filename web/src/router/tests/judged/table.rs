@@ -432,7 +432,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         "PUT /api/v1/servers/{name}",
         "PUT /api/v1/servers/mail",
         SERVER,
-        admins(204),
+        admins(201),
     )
     .fresh(),
     read(
