@@ -24,7 +24,14 @@ mod traces;
 mod vault_desk;
 mod webhooks;
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use anyhow::{Context, bail};
 use gig_audit::retention::{Class, days_of_each};
@@ -123,15 +130,16 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
         let stop = stop_asked_for()?;
         fleet.run_on(tokio::runtime::Handle::current());
         welcome(&appliance, args, local)?;
-        let door = match &certificate {
-            Some(certificate) => Door::Tls(listener, Arc::clone(&certificate.config)),
-            None => Door::Tcp(listener),
-        };
+        let door = door(listener, certificate.as_ref());
+        let lost = Arc::new(AtomicBool::new(false));
+        let stop = stop_or_lost(stop, fleet.lost_hub(), Arc::clone(&lost));
         let served = gig_web::serve(Arc::clone(&app), vec![door, Door::Owner(socket)], stop);
         let served = traces::beside(traces, &app, served).await;
         fleet.shutdown().await;
         app.settle().await;
-        served.context("cannot serve")
+        served.context("cannot serve")?;
+        anyhow::ensure!(!lost.load(Ordering::Relaxed), HUB_LOST);
+        Ok(())
     });
     drop((among_nodes, following, retaining));
     // What runs beside it may hang, and gig is told to stop.
@@ -409,6 +417,29 @@ fn stop_asked_for() -> anyhow::Result<impl Future<Output = ()>> {
     })
 }
 
+/// Of console and API.
+fn door(listener: std::net::TcpListener, certificate: Option<&Certificate>) -> Door {
+    match certificate {
+        Some(certificate) => Door::Tls(listener, Arc::clone(&certificate.config)),
+        None => Door::Tcp(listener),
+    }
+}
+
+/// Done when gig is told to stop, or can have no sandbox any more: who started it starts it again, which nobody would do for
+/// a gig that stays and runs nothing.
+async fn stop_or_lost(
+    stop: impl Future<Output = ()>,
+    lost: impl Future<Output = ()>,
+    is_lost: Arc<AtomicBool>,
+) {
+    tokio::select! {
+        biased;
+        () = stop => {}
+        () = lost => is_lost.store(true, Ordering::Relaxed),
+    }
+}
+
+const HUB_LOST: &str = "the hub, which has the sandboxes' networks, has ended, and they with it: start gig serve again";
 /// For what still runs when all doors are closed.
 const LEFT: Duration = Duration::from_secs(5);
 /// Console and API; the proxy has threads of its own.

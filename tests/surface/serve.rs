@@ -15,6 +15,7 @@ mod doors;
 mod exported;
 mod factors;
 mod full;
+mod gone;
 mod held;
 mod killed;
 mod known;

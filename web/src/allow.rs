@@ -14,6 +14,7 @@ use utoipa::ToSchema;
 use self::entry::{Entry, Private};
 use crate::{document, remedy::asked};
 
+pub(crate) mod ended;
 mod entry;
 mod flow;
 

@@ -10,6 +10,7 @@ pub(crate) mod audit;
 pub(crate) mod audit_chain;
 pub(crate) mod audit_export;
 pub(crate) mod audit_proof;
+pub(crate) mod doctor;
 pub(crate) mod events;
 pub(crate) mod factors;
 pub(crate) mod floors;

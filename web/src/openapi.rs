@@ -27,9 +27,9 @@ pub(crate) use operations::heeded;
 use problems::Problems;
 
 use crate::api::{
-    allowing, assignments, attach, audit, audit_chain, audit_export, audit_proof, events, factors,
-    floors, health, held, nodes, policies, proposals, recorded, register, sandboxes, searches,
-    secrets, server_log, servers, sessions, teams, tokens, users,
+    allowing, assignments, attach, audit, audit_chain, audit_export, audit_proof, doctor, events,
+    factors, floors, health, held, nodes, policies, proposals, recorded, register, sandboxes,
+    searches, secrets, server_log, servers, sessions, teams, tokens, users,
     webhooks::{self, answer},
 };
 
@@ -37,7 +37,7 @@ use crate::api::{
 #[openapi(
     info(title = "gig", description = "Sandboxes, policies and the record of an appliance"),
     paths(
-        health::alive, health::ready, health::layers, nodes::list,
+        health::alive, health::ready, health::layers, nodes::list, doctor::examine,
         sessions::me, sessions::list, sessions::end,
         users::list, users::add, users::change, users::remove,
         factors::rule, factors::set_rule, factors::remove,

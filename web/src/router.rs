@@ -15,10 +15,10 @@ use axum::{
 
 use crate::{
     api::{
-        allowing, assignments, attach, audit, audit_chain, audit_export, audit_proof, events,
-        factors, floors, health, held, nodes, policies, precondition, proposals, reading, recorded,
-        register, sandboxes, searches, secrets, server_log, servers, sessions, teams, tokens,
-        users,
+        allowing, assignments, attach, audit, audit_chain, audit_export, audit_proof, doctor,
+        events, factors, floors, health, held, nodes, policies, precondition, proposals, reading,
+        recorded, register, sandboxes, searches, secrets, server_log, servers, sessions, teams,
+        tokens, users,
         webhooks::{self, answer},
     },
     api_error::Problem,
@@ -93,6 +93,7 @@ fn api() -> Router<Arc<App>> {
         .layer(writers)
         .route("/api/v1/openapi.json", get(openapi::show))
         .route("/api/v1/health", get(health::layers))
+        .route("/api/v1/doctor", post(doctor::examine))
         .route("/api/v1/nodes", get(nodes::list))
         .route("/api/v1/me", get(sessions::me))
         .route("/api/v1/sessions", get(sessions::list))

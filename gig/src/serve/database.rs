@@ -20,7 +20,17 @@ use crate::{backup::Part, data_dir};
 /// When it cannot be used; says why, and nothing of a URL, which holds a password.
 pub(super) fn open(dir: &Path) -> anyhow::Result<Arc<dyn Store>> {
     let Some(url) = url()? else {
-        return Ok(Arc::new(SqliteStore::open(&dir.join(FILE))?));
+        let path = dir.join(FILE);
+        let record = Part::Record.place(dir);
+        if !path.exists() && record.exists() {
+            bail!(
+                "{} is missing, which has people, policies, servers and secrets, beside the record in {}: put it back \
+                 (gig restore), or move the record away to begin anew",
+                path.display(),
+                record.display()
+            );
+        }
+        return Ok(Arc::new(SqliteStore::open(&path)?));
     };
     let store = PostgresStore::open(&url).with_context(|| {
         format!("{VARIABLE} (without it, a database in the data directory is used)")

@@ -164,6 +164,22 @@ impl Fleet {
         let _first = self.runtime.set(runtime);
     }
 
+    /// Done when the hub has ended by itself; never where there was none.
+    pub(super) fn lost_hub(self: &Arc<Self>) -> impl Future<Output = ()> + use<> {
+        let fleet = Arc::downgrade(self);
+        async move {
+            loop {
+                tokio::time::sleep(LOOK).await;
+                let Some(fleet) = fleet.upgrade() else {
+                    return std::future::pending().await;
+                };
+                if (fleet.machine.as_ref()).is_ok_and(|machine| !machine.hub.is_alive()) {
+                    return;
+                }
+            }
+        }
+    }
+
     /// Ends every sandbox, then the proxy.
     pub(super) async fn shutdown(&self) {
         for member in self.sandboxes.lock().values() {
@@ -314,6 +330,8 @@ fn causes(error: &anyhow::Error) -> String {
     words.join(": ")
 }
 
+/// How often it is asked whether the hub lives.
+const LOOK: Duration = Duration::from_secs(1);
 /// SIGTERM, ten seconds, SIGKILL, and a little for the record.
 const END_WITHIN: Duration = Duration::from_secs(14);
 /// As many as an operator looks back to.

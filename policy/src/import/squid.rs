@@ -123,7 +123,7 @@ fn allow(names: &[&str], lists: &HashMap<String, List>, line: u64, reading: &mut
             _ if negated => dropped.push(format!("the condition !{name} is dropped")),
             "dstdomain" | "dst" => {
                 let found = values().flat_map(|(value, _)| names_of(value));
-                hosts = Some(both(hosts, found.collect()));
+                hosts = Some(hosts_of_both(hosts, found.collect(), line, reading));
             }
             "port" => {
                 let mut found = Vec::new();
@@ -197,6 +197,47 @@ fn both<T: Eq + Hash>(before: Option<Vec<T>>, found: Vec<T>) -> Vec<T> {
     let found: HashSet<T> = found.into_iter().collect();
     let common = before.into_iter().filter(|item| found.contains(item));
     common.collect()
+}
+
+/// The destinations that both lists have, where there is one before: a name that stands below one of the other's is of
+/// both. Whether an address is one of a name nobody here knows.
+fn hosts_of_both(
+    before: Option<Vec<String>>,
+    found: Vec<String>,
+    line: u64,
+    reading: &mut Reading,
+) -> Vec<String> {
+    let Some(before) = before else {
+        return found;
+    };
+    let covers = |wide: &String, narrow: &String| {
+        let below = wide
+            .strip_prefix('*')
+            .filter(|below| narrow.ends_with(below));
+        wide == narrow || below.is_some()
+    };
+    let mut common: Vec<String> = Vec::new();
+    let mut alone: Vec<&str> = Vec::new();
+    for (one, others) in [(&before, &found), (&found, &before)] {
+        for host in one {
+            if !others.iter().any(|other| covers(other, host)) {
+                // What is below it may be of both.
+                if !others.iter().any(|other| covers(host, other)) {
+                    alone.push(host);
+                }
+            } else if !common.contains(host) {
+                common.push(host.clone());
+            }
+        }
+    }
+    if !alone.is_empty() {
+        let message = format!(
+            "left out: {}, which one of its lists of destinations has, and another has not",
+            alone.join(", ")
+        );
+        reading.narrowed(line, message);
+    }
+    common
 }
 
 fn deny(names: &[&str], lists: &HashMap<String, List>, line: u64, reading: &mut Reading) {

@@ -218,6 +218,17 @@ fn commands_of_dockers_sandboxes() {
 }
 
 #[test]
+fn of_two_lists_of_squid_what_both_have_is_taken_and_the_rest_told() {
+    let (both, _, narrower) = egress(
+        Format::Squid,
+        "acl a dstdomain .example.com other.test\nacl n dstdomain www.example.com .example.net\nhttp_access allow a n\n",
+    );
+    assert_eq!(both, "egress:\n  - host: www.example.com");
+    let told = "left out: example.com, other.test, example.net, *.example.net, which one";
+    assert!(narrower.iter().any(|n| n.contains(told)), "{narrower:?}");
+}
+
+#[test]
 fn squid_lines_in_their_order() {
     let (document, widened, narrowed) = egress(
         Format::Squid,

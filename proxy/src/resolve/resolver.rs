@@ -6,7 +6,7 @@
 
 use std::{
     fmt,
-    net::IpAddr,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -34,6 +34,8 @@ pub struct Resolver {
 /// The resolver made from one state of the host's files.
 struct Current {
     inner: Option<Arc<TokioResolver>>,
+    /// Without a server: what the host's file alone says.
+    by_file: Option<Arc<TokioResolver>>,
     has_servers: bool,
     stamps: Stamps,
     looked: Instant,
@@ -80,7 +82,8 @@ impl Resolver {
             reason,
             why,
         };
-        let inner = self.refreshed().ok_or_else(|| {
+        let inner = self.refreshed(|current| current.inner.clone());
+        let inner = inner.ok_or_else(|| {
             fail(
                 DenyReason::NameNotResolved,
                 "the host has no resolver".to_owned(),
@@ -98,7 +101,27 @@ impl Resolver {
         }
     }
 
-    fn refreshed(&self) -> Option<Arc<TokioResolver>> {
+    /// The addresses that this host itself gives `name`, without asking anybody: by `/etc/hosts`, as the name of
+    /// its loopback (RFC 6761 §6.3), or as its own name. Empty for all others.
+    pub async fn own_addresses(&self, name: &Fqdn) -> Vec<IpAddr> {
+        if is_own(name.as_str(), rustix::system::uname().nodename().to_bytes()) {
+            return vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+        }
+        let by_file = self.refreshed(|current| current.by_file.clone());
+        let absolute = Name::from_ascii(format!("{name}.")).ok();
+        let (Some(by_file), Some(absolute)) = (by_file, absolute) else {
+            return Vec::new();
+        };
+        // Of one family the file may say nothing.
+        let mut found = Vec::new();
+        for family in [RecordType::A, RecordType::AAAA] {
+            let said = by_file.lookup(absolute.clone(), family).await;
+            found.extend(said.into_iter().flat_map(addresses));
+        }
+        found
+    }
+
+    fn refreshed<T>(&self, which: impl FnOnce(&Current) -> T) -> T {
         let mut current = self.current.lock();
         if current.looked.elapsed() >= LOOK_AGAIN {
             current.looked = Instant::now();
@@ -106,7 +129,7 @@ impl Resolver {
                 *current = Current::read(self.deadline);
             }
         }
-        current.inner.clone()
+        which(&current)
     }
 }
 
@@ -141,21 +164,34 @@ impl Current {
         options.timeout = options.timeout.min(deadline);
         options.positive_max_ttl = Some(LONGEST);
         options.negative_max_ttl = Some(LONGEST_NEGATIVE);
-        let builder = Hickory::builder_with_config(config, TokioRuntimeProvider::default());
-        let inner = match builder.with_options(options).build() {
-            Ok(inner) => Some(Arc::new(inner)),
-            Err(error) => {
-                tracing::error!(%error, "no resolver could be made");
-                None
-            }
-        };
         Self {
-            inner,
+            by_file: made(ResolverConfig::default(), options.clone()),
+            inner: made(config, options),
             has_servers,
             stamps: stamps(),
             looked: Instant::now(),
         }
     }
+}
+
+fn made(config: ResolverConfig, options: ResolverOpts) -> Option<Arc<TokioResolver>> {
+    let builder = Hickory::builder_with_config(config, TokioRuntimeProvider::default());
+    match builder.with_options(options).build() {
+        Ok(resolver) => Some(Arc::new(resolver)),
+        Err(error) => {
+            tracing::error!(%error, "no resolver could be made");
+            None
+        }
+    }
+}
+
+/// Whether it is what every host, or this one (`own`), calls itself.
+fn is_own(name: &str, own: &[u8]) -> bool {
+    let own = String::from_utf8_lossy(own).to_ascii_lowercase();
+    let short = own.split('.').next().unwrap_or_default();
+    let loopback =
+        ["localhost", "localhost.localdomain"].contains(&name) || name.ends_with(".localhost");
+    loopback || name == own || (!short.is_empty() && name == short)
 }
 
 /// Asks for both families at once. Once the IPv4 answer is there, the IPv6 one is waited for only a

@@ -173,6 +173,13 @@ impl Dialer {
             if let Some((reason, why)) = unseen::refused(permit, proxy.resolves()) {
                 return Err(Stopped::new(reason, why));
             }
+            // The proxy may be on this host, and so would call what this host calls so.
+            for ip in self.resolver.own_addresses(name).await {
+                let vetted = self
+                    .vetter
+                    .vet(&[SocketAddr::new(ip, port.get())], permit)?;
+                self.refuse_own_places(&vetted, permit).await?;
+            }
             return self.tunnel(proxy, permit.host(), port).await;
         }
         let candidates = self.candidates(permit).await?;

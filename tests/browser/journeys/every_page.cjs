@@ -26,6 +26,12 @@ play(async journey => {
         await page.setViewportSize({ ...viewport, width: viewport.width - narrower });
         bad.push(...(await page.evaluate(hidden)).map(one => `${page.url()}: out of sight at ${viewport.width - narrower}: ${one}`));
       }
+      // The narrowest phone, and what a window of 1366 is when it shows everything at twice its size.
+      for (const other of width === 'desktop' ? [683, 768] : [320]) {
+        await page.setViewportSize({ ...viewport, width: other });
+        await fits(page).catch(error => bad.push(String(error)));
+        bad.push(...(await page.evaluate(hidden)).map(one => `${page.url()}: out of sight at ${other}: ${one}`));
+      }
       await page.setViewportSize(viewport);
       for (const colorScheme of ['light', 'dark']) {
         await page.emulateMedia({ colorScheme });

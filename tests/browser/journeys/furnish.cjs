@@ -5,12 +5,20 @@ const { check } = require('./console.cjs');
 
 const HOSTILE = "'<script>alert(1)</script>\u202eevil\u202c'";
 
+// As long as names are.
+const LONGEST = `${'W'.repeat(62)}-x`;
+
 module.exports = async function furnish(journey) {
   const ana = await journey.first();
   await journey.member(ana, 'cem', 'approver');
+  // As single sign-on names people: the head of each of their pages has it.
+  await journey.member(ana, 'anastasia.petrova@engineering.example.com', 'admin');
   await journey.to(ana, '/people');
   await ana.getByText('Make a token').click();
   await ana.getByLabel('What it is for').fill('pipeline');
+  await journey.click(ana, 'button', 'Make');
+  await ana.getByText('Make a token').click();
+  await ana.getByLabel('What it is for').fill(LONGEST);
   await journey.click(ana, 'button', 'Make');
   await ana.getByText('Make a team').click();
   await ana.getByLabel('Its name').fill('data');
@@ -46,6 +54,9 @@ module.exports = async function furnish(journey) {
   ].join('; ');
   await journey.server(ana, 'reader', script, 'web', 'API_TOKEN');
   await journey.server(ana, 'idle', 'exec sleep 100000');
+  await journey.policy(ana, LONGEST, 'version: 1\negress: []\n');
+  await journey.server(ana, LONGEST, 'exec sleep 100000', LONGEST);
+  await journey.start(ana, LONGEST);
   await journey.run(ana, 'reader');
   await journey.start(ana, 'idle');
   await journey.policy(ana, 'bound', 'version: 1\negress:\n  - host: "*.example.test"\n');

@@ -425,4 +425,28 @@ fn the_doctor_examines_the_host_from_the_console() {
     for part in ["user namespaces", "roots for origins", "memory for secrets"] {
         assert!(examined.body.contains(part), "no {part}: {}", examined.body);
     }
+    // A program that may do nothing else hears the same.
+    let words = [
+        "token",
+        "add",
+        "watch",
+        "--role",
+        "admin",
+        "--scope",
+        "settings:examine",
+    ];
+    let token = appliance.gig(&words, "");
+    assert_eq!(token.status, 0, "{token:?}");
+    let ask = |method: &str, path: &str| {
+        Ask::new(method, path)
+            .token(token.output.trim())
+            .send(&appliance)
+    };
+    let told = ask("POST", "/api/v1/doctor");
+    assert_eq!(told.status, 200, "{told:?}");
+    let told = told.json();
+    let parts = told["items"].as_array().expect("items");
+    let part = parts.iter().find(|one| one["name"] == "user namespaces");
+    assert_eq!(part.expect("it was tried")["state"], "works", "{told}");
+    assert_eq!(ask("GET", "/api/v1/policies").status, 403);
 }

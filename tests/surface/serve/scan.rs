@@ -120,7 +120,7 @@ const HOSTILE: [&str; 5] = [
     "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
 ];
 /// v, a, e, p for viewer, auditor, editor and approver; d is the admin.
-const REFUSED: [(&str, &str, &str); 31] = [
+const REFUSED: [(&str, &str, &str); 32] = [
     ("PUT", "assignments", "va"),
     ("POST", "assignments/simulate", "va"),
     ("GET", "audit", "v"),
@@ -131,6 +131,7 @@ const REFUSED: [(&str, &str, &str); 31] = [
     ("GET", "held", "v"),
     ("POST", "held/{id}/allow", "va"),
     ("POST", "held/{id}/deny", "va"),
+    ("POST", "doctor", "vaep"),
     ("DELETE", "policies/{name}", "vap"),
     ("POST", "policies/{name}/suggest", "va"),
     ("GET", "proposals", "v"),

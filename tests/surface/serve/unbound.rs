@@ -8,6 +8,7 @@ use std::{
 };
 
 use gig_tests::lab::fixture;
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::Appliance;
 
@@ -134,4 +135,29 @@ fn a_network_that_is_no_sandboxs_yet_is_answered_by_no_door() {
     let said = knock(Path::new(&own), &script);
     assert!(said.contains("explicit b'HTTP/1.1 403"), "{said}");
     assert!(!said.contains(" b''"), "{said}");
+}
+
+#[test]
+fn an_appliance_whose_hub_is_killed_ends_so_that_it_is_started_again() {
+    let mut appliance = Appliance::start();
+    let token = appliance.token("admin");
+    appliance.policy(&token, "version: 1\negress: []\n");
+    appliance.server("sleeper", "exec sleep 600");
+    let _sandbox = appliance.run("sleeper");
+    let gig = appliance.child.id();
+    let family = descendants(gig);
+    let hub = family.iter().copied().find(|pid| holds_networks(*pid));
+    let hub = hub.and_then(|pid| i32::try_from(pid).ok());
+    let hub = hub.and_then(Pid::from_raw).expect("the hub");
+    kill_process(hub, Signal::KILL).expect("it is ours");
+    appliance.until("what ran is gone", |_| descendants(gig).len() == 1);
+    let status = appliance.child.wait().expect("it is ours");
+    assert_eq!(status.code(), Some(125), "{}", appliance.said());
+    assert!(
+        appliance
+            .said()
+            .contains("the hub, which has the sandboxes"),
+        "{}",
+        appliance.said()
+    );
 }

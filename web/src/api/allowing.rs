@@ -22,7 +22,7 @@ use super::{
     proposals::{ProposalView, brief},
 };
 use crate::{
-    allow::{Lasting, Width, address, begin, has_path, propose},
+    allow::{Lasting, Width, address, begin, ended::without_ended, has_path, propose},
     api_error::Problem,
     app::App,
     auth::Caller,
@@ -215,7 +215,8 @@ pub(crate) async fn planned(
         None => (0, format!("{}egress: []\n", begin(&policy))),
     };
     let until = lasting.until(now);
-    let proposed = propose(&policy, &base, row, (width, until));
+    let cleared = without_ended(&policy, &base, now);
+    let proposed = propose(&policy, &cleared, row, (width, until));
     let proposed = proposed.ok_or_else(|| no_rule(NoRule::Unopenable))?;
     let Some(document) = proposed.document else {
         let words = format!(

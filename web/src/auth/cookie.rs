@@ -1,5 +1,7 @@
 //! The cookies of sessions, of browsers that were here before, of rounds to a sign-on provider and of what a form did: host-only, unreadable by scripts, sent by our own pages and links to them.
 
+use std::io;
+
 use axum::http::{HeaderMap, HeaderValue, header};
 
 use crate::{api_error::Problem, app::App, pages::Done};
@@ -9,9 +11,19 @@ pub(crate) fn read(app: &App, headers: &HeaderMap) -> Option<String> {
     read_one(name(app), headers)
 }
 
-/// What this browser keeps of a round to the sign-on provider.
-pub(crate) fn round(app: &App, headers: &HeaderMap) -> Option<String> {
-    read_one(round_name(app), headers)
+/// What this browser keeps of the round to the sign-on provider that has this state.
+pub(crate) fn round(app: &App, headers: &HeaderMap, state: &str) -> Option<String> {
+    read_one(&round_name(app, state)?, headers)
+}
+
+/// The headers that end all rounds of this browser, where it began more than anybody needs.
+pub(crate) fn clear_rounds(app: &App, headers: &HeaderMap) -> Result<Vec<HeaderValue>, Problem> {
+    let all = pairs(headers).map(|(name, _)| name);
+    let rounds = all.filter(|name| name.starts_with(rounds_name(app)));
+    let rounds: Vec<&str> = rounds.collect();
+    let many = rounds.len() >= MOST_ROUNDS;
+    let over = rounds.into_iter().filter(|_| many);
+    over.map(|name| header(app, name, "", OVER)).collect()
 }
 
 /// What this browser keeps of having been here before.
@@ -36,18 +48,19 @@ pub(crate) fn set_done(app: &App, done: Done) -> Result<HeaderValue, Problem> {
 
 /// The header that has it told once.
 pub(crate) fn clear_done(app: &App) -> Result<HeaderValue, Problem> {
-    header(app, done_name(app), "", "; Max-Age=0")
+    header(app, done_name(app), "", OVER)
+}
+
+fn pairs(headers: &HeaderMap) -> impl Iterator<Item = (&str, &str)> {
+    let lines = headers.get_all(header::COOKIE).iter();
+    let lines = lines.filter_map(|value| value.to_str().ok());
+    let pairs = lines.flat_map(|value| value.split(';'));
+    pairs.filter_map(|pair| pair.trim().split_once('='))
 }
 
 fn read_one(name: &str, headers: &HeaderMap) -> Option<String> {
-    let mut found = headers
-        .get_all(header::COOKIE)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(';'))
-        .filter_map(|pair| pair.trim().split_once('='))
-        .filter(|(key, _)| *key == name)
-        .map(|(_, value)| value.to_owned());
+    let found = pairs(headers).filter(|(key, _)| *key == name);
+    let mut found = found.map(|(_, value)| value.to_owned());
     let first = found.next();
     // Two of them: somebody planted one.
     first.filter(|_| found.next().is_none())
@@ -58,19 +71,25 @@ pub(crate) fn set(app: &App, text: &str) -> Result<HeaderValue, Problem> {
     header(app, name(app), text, "")
 }
 
-/// The header that has a browser keep a round to the sign-on provider for so many seconds.
-pub(crate) fn set_round(app: &App, text: &str, seconds: i64) -> Result<HeaderValue, Problem> {
-    header(app, round_name(app), text, &format!("; Max-Age={seconds}"))
+/// The header that has a browser keep the round of this state to the sign-on provider for so many seconds.
+pub(crate) fn set_round(
+    app: &App,
+    (state, text): (&str, &str),
+    seconds: i64,
+) -> Result<HeaderValue, Problem> {
+    let none = || Problem::internal(io::Error::other("a round whose state names no cookie"));
+    let name = round_name(app, state).ok_or_else(none)?;
+    header(app, &name, text, &format!("; Max-Age={seconds}"))
 }
 
-/// The header that ends it: it is of use once.
-pub(crate) fn clear_round(app: &App) -> Result<HeaderValue, Problem> {
-    header(app, round_name(app), "", "; Max-Age=0")
+/// The header that ends it: it is of use once. `None` of a state that is none of ours.
+pub(crate) fn clear_round(app: &App, state: &str) -> Option<Result<HeaderValue, Problem>> {
+    round_name(app, state).map(|name| header(app, &name, "", OVER))
 }
 
 /// The header that takes it away.
 pub(crate) fn clear(app: &App) -> Result<HeaderValue, Problem> {
-    header(app, name(app), "", "; Max-Age=0")
+    header(app, name(app), "", OVER)
 }
 
 fn header(app: &App, name: &str, value: &str, end: &str) -> Result<HeaderValue, Problem> {
@@ -86,12 +105,23 @@ fn name(app: &App) -> &'static str {
     if app.is_tls() { "__Host-gig" } else { "gig" }
 }
 
-fn round_name(app: &App) -> &'static str {
+fn rounds_name(app: &App) -> &'static str {
     if app.is_tls() {
-        "__Host-gig-sso"
+        "__Host-gig-sso-"
     } else {
-        "gig-sso"
+        "gig-sso-"
     }
+}
+
+/// Each round has its own, so that two that a person begins in two tabs end neither: by the beginning of its state,
+/// which who does not know it cannot name.
+fn round_name(app: &App, state: &str) -> Option<String> {
+    let begin = state.get(..NAMED_BY)?;
+    let own = |octet: u8| octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'_');
+    begin
+        .bytes()
+        .all(own)
+        .then(|| format!("{}{begin}", rounds_name(app)))
 }
 
 fn device_name(app: &App) -> &'static str {
@@ -109,3 +139,9 @@ fn done_name(app: &App) -> &'static str {
         "gig-done"
     }
 }
+
+const OVER: &str = "; Max-Age=0";
+/// Characters of a state.
+const NAMED_BY: usize = 8;
+/// At once, of one browser; each is of some hundred octets, and of a line that servers bound.
+const MOST_ROUNDS: usize = 8;

@@ -122,6 +122,9 @@ pub(crate) enum Refused {
     /// No group of theirs has one.
     #[error("none of your groups has a role here: ask an admin")]
     NoRole,
+    /// From there it failed too often; seconds to wait.
+    #[error("too many failed sign-ins: wait {0} seconds")]
+    TooMany(u64),
     /// Our own fault, or somebody was faster.
     #[error("{}", .0.detail)]
     Problem(Problem),
@@ -141,6 +144,7 @@ impl Refused {
         let words = self.to_string();
         match self {
             Self::Problem(problem) => problem,
+            Self::TooMany(seconds) => Problem::too_many(seconds),
             Self::Provider(_) => {
                 Problem::new(http::StatusCode::BAD_GATEWAY, "sign_on_provider", words)
             }
@@ -197,6 +201,11 @@ impl SingleSignOn {
         Ok((url, round.kept(app)?))
     }
 
+    /// Where who comes back wanted to go, where their browser began that round.
+    pub(crate) fn next(app: &App, back: &Returned<'_>) -> Option<String> {
+        Round::of(app, back.headers, back.state, app.now()).map(|round| round.next)
+    }
+
     /// Signs somebody in whom the provider vouches for.
     pub(crate) async fn finish(
         &self,
@@ -208,7 +217,7 @@ impl SingleSignOn {
         };
         let from = app.whereabouts(back.address);
         let tried = app.limits.attempt(Tried::Provider, from, app.now());
-        tried.map_err(|seconds| Refused::Problem(Problem::too_many(seconds)))?;
+        tried.map_err(Refused::TooMany)?;
         let address = back.address;
         let done = self.admit(app, &round, back).await;
         match done {
@@ -218,6 +227,10 @@ impl SingleSignOn {
                 Ok(SignedOn { session, next })
             }
             Err((name, refused)) => {
+                // Its fault is nobody's try: who comes from there next is not to wait for it.
+                if matches!(refused, Refused::Provider(_)) {
+                    app.limits.unmade(Tried::Provider, from);
+                }
                 app.figures.refused();
                 app.record(refusal(name, address, &refused)).await?;
                 Err(refused)

@@ -257,8 +257,13 @@ pub(crate) async fn decide(
         "withdraw" => Decision::Withdraw,
         _ => return Err(Problem::invalid("approve, reject or withdraw").into()),
     };
+    let did = match decision {
+        Decision::Approve => Done::Approved,
+        Decision::Reject => Done::Rejected,
+        Decision::Withdraw => Done::Withdrawn,
+    };
     match decide_on(&app, &caller, id, decision, decided.why).await {
-        Ok(_) => Ok(told(Done::Decided, "/approvals")),
+        Ok(_) => Ok(told(did, "/approvals")),
         Err(problem) if matches!(problem.status().as_u16(), 400 | 409 | 412) => {
             one(&app, &caller, id, Some(problem)).await
         }

@@ -7,9 +7,9 @@ use axum::{extract::State, http::StatusCode};
 use gig_policy::DenyReason;
 
 use super::{
-    Answer, Form, Frame, InAddress, PageProblem, Path, in_query,
+    Answer, Done, Form, Frame, InAddress, PageProblem, Path, in_query,
     records::{RecordRow, rows_of_all},
-    shown_as, to,
+    shown_as, told,
 };
 use crate::{
     api::{
@@ -141,7 +141,7 @@ pub(crate) async fn save(
     Form(new): Form<NewSearch>,
 ) -> Answer {
     let made = searches::save(&app, &caller, &new).await?;
-    Ok(to(&format!("/audit?{}", made.query)))
+    Ok(told(Done::SearchKept, &format!("/audit?{}", made.query)))
 }
 
 /// `POST /searches/{id}/remove`.
@@ -151,7 +151,7 @@ pub(crate) async fn forget(
     Path(id): Path<String>,
 ) -> Answer {
     searches::forget(&app, &caller, id).await?;
-    Ok(to("/audit"))
+    Ok(told(Done::Removed, "/audit"))
 }
 
 /// What was asked, from another place on.

@@ -23,7 +23,7 @@ use crate::{
     one_sandbox::ENDED,
     profile::Sight,
     role::Permission,
-    store::ServerKind,
+    store::{ServerKind, User},
 };
 
 pub(crate) mod held;
@@ -95,11 +95,18 @@ pub(crate) async fn user(
     Path(name): Path<String>,
 ) -> Answer {
     caller.require(Permission::ManageUsers)?;
-    let name = user_of(&app, name).await?;
-    let page = ConfirmPage::new(&caller, "/people", format!("Remove {name}"))
+    let user = user_of(&app, name).await?;
+    let name = user.name;
+    let mut page = ConfirmPage::new(&caller, "/people", format!("Remove {name}"))
         .says("The account, its sessions and the tokens that it made end at once. What it did stays in the record.")
-        .says("What it proposed and nobody has approved yet is withdrawn.")
-        .posts(format!("/people/users/{name}"), &[("act", "remove")]);
+        .says("What it proposed and nobody has approved yet is withdrawn.");
+    if user.account.is_some() {
+        page = page.says(
+            "They sign in elsewhere: the next time that they do, an account is made for them again, with the role of their \
+             groups. Who is to stay out loses those groups, or is barred there.",
+        );
+    }
+    let page = page.posts(format!("/people/users/{name}"), &[("act", "remove")]);
     Ok(shown(&page))
 }
 
@@ -110,7 +117,7 @@ pub(crate) async fn factor(
     Path(name): Path<String>,
 ) -> Answer {
     caller.require(Permission::ManageUsers)?;
-    let name = user_of(&app, name).await?;
+    let name = user_of(&app, name).await?.name;
     let title = format!("Remove the second factor of {name}");
     let page = ConfirmPage::new(&caller, "/people", title)
         .says("From then on the password alone lets them in, until they set up another.")
@@ -119,11 +126,10 @@ pub(crate) async fn factor(
 }
 
 /// As the store has it.
-async fn user_of(app: &App, name: String) -> Result<String, Problem> {
+async fn user_of(app: &App, name: String) -> Result<User, Problem> {
     let wanted = name.clone();
     let user = app.ask(move |store| store.user(&wanted)).await?;
-    let user = user.ok_or_else(|| Problem::missing("user", &name))?;
-    Ok(user.name)
+    user.ok_or_else(|| Problem::missing("user", &name))
 }
 
 /// `GET /people/tokens/{id}/remove`.

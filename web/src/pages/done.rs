@@ -24,15 +24,21 @@ pub(crate) enum Done {
     Ends,
     /// Who waited was answered.
     Answered,
-    /// A proposal was decided on.
-    Decided,
+    /// A proposal is what was proposed now.
+    Approved,
+    /// It is not.
+    Rejected,
+    /// Its author has taken it back.
+    Withdrawn,
+    /// A search is kept.
+    SearchKept,
     /// A secret has a value that it had not.
     SecretKept,
 }
 
 impl Done {
     /// Each with the word by which a browser keeps it, and what is said of it.
-    const ALL: [(Self, &'static str, &'static str); 10] = [
+    const ALL: [(Self, &'static str, &'static str); 13] = [
         (Self::AsAsked, "as-asked", "Done."),
         (
             Self::NewVersion,
@@ -65,7 +71,26 @@ impl Done {
             "answered",
             "Answered: whoever waited has heard it.",
         ),
-        (Self::Decided, "decided", "Decided."),
+        (
+            Self::Approved,
+            "approved",
+            "Approved: what was proposed is so from now on.",
+        ),
+        (
+            Self::Rejected,
+            "rejected",
+            "Rejected: nothing is changed by it, and its author finds why.",
+        ),
+        (
+            Self::Withdrawn,
+            "withdrawn",
+            "Taken back: nothing is changed by it.",
+        ),
+        (
+            Self::SearchKept,
+            "search-kept",
+            "Kept: whoever reads the record finds it here.",
+        ),
         (
             Self::SecretKept,
             "secret-kept",

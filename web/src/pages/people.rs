@@ -82,12 +82,19 @@ pub(super) struct Kept {
     pub(super) scopes: String,
     pub(super) servers: String,
     pub(super) members: String,
+    /// Of what was seen.
+    pub(super) tag: String,
 }
 
 impl PeoplePage {
     /// Whether this form was refused.
     fn kept(&self, form: &str) -> bool {
         self.kept.form == form
+    }
+
+    /// Whether the form of this team was refused for what was typed into it.
+    fn kept_of(&self, team: &TeamRow) -> bool {
+        self.kept("members") && self.kept.name == team.name
     }
 
     /// Whether it was typed into this form.

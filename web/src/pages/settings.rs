@@ -9,13 +9,14 @@ use axum::extract::State;
 use super::{Answer, Frame, shown_as, webhooks::Typed};
 use crate::{
     api::{
+        doctor::{Finding, examined},
         nodes::{NodeView, nodes},
         webhooks::{WebhookView, webhooks},
     },
     api_error::{AnswerStatus, Problem},
     app::App,
     auth::Caller,
-    control::{Examined, Health},
+    control::Health,
     role::Permission,
 };
 
@@ -36,7 +37,7 @@ struct SettingsPage {
     /// Of a fleet.
     nodes: Vec<NodeView>,
     /// What was found, where somebody asked for it.
-    examined: Option<Vec<Examined>>,
+    examined: Option<Vec<Finding>>,
 }
 
 impl SettingsPage {
@@ -49,7 +50,7 @@ impl SettingsPage {
     }
 
     /// The class of a state's colour.
-    fn class(&self, one: &Examined) -> &'static str {
+    fn class(&self, one: &Finding) -> &'static str {
         match one.state.as_str() {
             "works" => "works",
             "missing" => "broken",
@@ -66,24 +67,14 @@ pub(crate) async fn show(State(app): State<Arc<App>>, caller: Caller) -> Answer 
 
 /// `POST /settings`: examines the host, one who asks at a time.
 pub(crate) async fn examine(State(app): State<Arc<App>>, caller: Caller) -> Answer {
+    // The page itself is an admin's: to nobody else it says why not.
     caller.require(Permission::Examine)?;
-    let Ok(place) = Arc::clone(&app.examining).try_acquire_owned() else {
-        let busy = "the host is being examined for somebody else: try again in a moment";
-        return page(&app, &caller, Shown::not(Problem::unavailable(busy))).await;
-    };
-    let control = Arc::clone(&app.control);
-    let examined = tokio::task::spawn_blocking(move || {
-        let examined = control.examine();
-        drop(place);
-        examined
-    });
-    let examined = examined.await.map_err(Problem::internal)?;
-    let shown = match examined {
+    let shown = match examined(&app, &caller).await {
         Ok(examined) => Shown {
             examined: Some(examined),
             ..Shown::default()
         },
-        Err(error) => Shown::not(error.into()),
+        Err(problem) => Shown::not(problem),
     };
     page(&app, &caller, shown).await
 }
@@ -91,7 +82,7 @@ pub(crate) async fn examine(State(app): State<Arc<App>>, caller: Caller) -> Answ
 /// What came of what was asked on it.
 #[derive(Default)]
 pub(super) struct Shown {
-    examined: Option<Vec<Examined>>,
+    examined: Option<Vec<Finding>>,
     problem: Option<Problem>,
     /// The form that it is a problem of, as it was sent.
     typed: Option<Typed>,

@@ -155,23 +155,35 @@ pub(crate) async fn sign_out(State(app): State<Arc<App>>, caller: Caller) -> Ans
             .await?;
     }
     let cookie = [(header::SET_COOKIE, cookie::clear(&app)?)];
-    Ok((cookie, to("/sign-in")).into_response())
+    // Pages that a browser holds to go back to (`no-store` does not keep all from it) are nobody's any more.
+    let held = [(CLEAR_SITE_DATA, "\"cache\"")];
+    Ok((cookie, held, to("/sign-in")).into_response())
 }
 
 /// `GET /sign-in/oidc`: to the sign-on provider. A link and no form: a form may lead nowhere else.
 pub(crate) async fn sign_on(
     State(app): State<Arc<App>>,
+    headers: HeaderMap,
     InAddress(asked): InAddress<Next>,
 ) -> Answer {
     let Some(sign_on) = &app.sign_on else {
         return Err(Problem::missing("page", "/sign-in/oidc").into());
     };
-    match sign_on.begin(&app, own_path(&asked.next)).await {
+    let next = own_path(&asked.next);
+    match sign_on.begin(&app, next).await {
         Ok((url, cookie)) => {
-            let headers = [(header::SET_COOKIE, cookie)];
-            Ok((headers, Redirect::to(&url)).into_response())
+            let over = cookie::clear_rounds(&app, &headers)?.into_iter();
+            let cookies = over.chain([cookie]);
+            let cookies = cookies.map(|cookie| (header::SET_COOKIE, cookie));
+            let cookies = AppendHeaders(cookies.collect::<Vec<_>>());
+            Ok((cookies, Redirect::to(&url)).into_response())
         }
-        Err(refused) => Ok(refused_page(&app, refused)),
+        Err(refused) => {
+            if matches!(refused, Refused::Provider(_)) {
+                tracing::warn!(%refused, "nobody can sign in by single sign-on");
+            }
+            Ok(refused_page(&app, refused, next))
+        }
     }
 }
 
@@ -204,7 +216,8 @@ pub(crate) async fn signed_on(
         address: peer.address(),
         agent: auth::agent(&headers),
     };
-    let over = cookie::clear_round(&app)?;
+    let over = cookie::clear_round(&app, &brought.state);
+    let next = SingleSignOn::next(&app, &back).unwrap_or_default();
     let done = Box::pin(sign_on.finish(&app, back)).await;
     let mut answer = match done {
         Ok(done) => {
@@ -212,22 +225,24 @@ pub(crate) async fn signed_on(
             (cookie, to(own_path(&done.next))).into_response()
         }
         Err(refused) => {
-            if matches!(refused, Refused::NotBegun) {
+            if matches!(refused, Refused::NotBegun | Refused::TooMany(_)) {
                 app.tell_refusal(None, peer.address(), "GET /sign-in/oidc/callback");
             }
-            refused_page(&app, refused)
+            refused_page(&app, refused, own_path(&next))
         }
     };
-    answer.headers_mut().append(header::SET_COOKIE, over);
+    if let Some(over) = over {
+        answer.headers_mut().append(header::SET_COOKIE, over?);
+    }
     Ok(answer)
 }
 
-fn refused_page(app: &App, refused: Refused) -> Response {
+fn refused_page(app: &App, refused: Refused, next: &str) -> Response {
     let problem = refused.problem();
     let page = SignInPage {
         problem: &problem.detail,
         name: "",
-        next: "/",
+        next,
         provider: provider(app),
     };
     shown_as(problem.answer_status(), &page)
@@ -244,6 +259,7 @@ pub(super) fn own_path(next: &str) -> &str {
     if own { next } else { "/" }
 }
 
+const CLEAR_SITE_DATA: HeaderName = HeaderName::from_static("clear-site-data");
 /// To who was signed out when they sent a form.
 const UNDONE: &str =
     "You had been signed out: what you sent was not done. Sign in, and send it again.";

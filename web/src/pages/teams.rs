@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::{extract::State, http::StatusCode, response::Response};
+use axum::{extract::State, http::StatusCode};
 use serde::Deserialize;
 
 use super::{Answer, Done, Form, approvals::after, people};
@@ -50,27 +50,28 @@ pub(crate) async fn save(
     caller: Caller,
     Form(typed): Form<Typed>,
 ) -> Answer {
-    // What is changed is shown as it is now; what is new is there as it was typed.
-    let kept = match typed.tag.is_empty() {
-        true => people::Kept {
-            form: "team",
-            name: typed.name.clone(),
-            members: typed.members.clone(),
-            ..people::Kept::default()
-        },
-        false => people::Kept::default(),
+    let form = match typed.tag.is_empty() {
+        true => "team",
+        false => "members",
+    };
+    let kept = people::Kept {
+        form,
+        name: typed.name.clone(),
+        members: typed.members.clone(),
+        tag: typed.tag.clone(),
+        ..people::Kept::default()
     };
     match change(&app, &caller, typed).await {
-        Ok(applied) => Ok(went(&applied)),
-        Err(problem) if problem.status() != StatusCode::FORBIDDEN => {
-            people::done_or(&app, &caller, Err(problem), kept).await
-        }
-        Err(problem) => Err(problem.into()),
+        Ok(applied) => Ok(after(&applied, Done::AsAsked, "/people")),
+        Err(problem) => match problem.status() {
+            StatusCode::FORBIDDEN => Err(problem.into()),
+            // What another changed meanwhile is shown as it is now; what was not understood as it was typed.
+            status if form == "team" || status == StatusCode::BAD_REQUEST => {
+                people::done_or(&app, &caller, Err(problem), kept).await
+            }
+            _ => people::done(&app, &caller, Err(problem)).await,
+        },
     }
-}
-
-fn went(applied: &Applied) -> Response {
-    after(applied, Done::AsAsked, "/people#teams")
 }
 
 async fn change(app: &App, caller: &Caller, typed: Typed) -> Result<Applied, Problem> {
@@ -78,7 +79,11 @@ async fn change(app: &App, caller: &Caller, typed: Typed) -> Result<Applied, Pro
     match typed.act.as_str() {
         "save" => {
             let members = people::listed(&typed.members).into_iter();
-            let members: Result<Vec<Name>, _> = members.map(str::parse).collect();
+            let member = |typed: &str| {
+                let read = typed.parse::<Name>();
+                read.map_err(|error| Problem::invalid(format!("{typed:?} is no name: {error}")))
+            };
+            let members: Result<Vec<Name>, _> = members.map(member).collect();
             caller.require(Permission::ManageTeams)?;
             let teams = app.ask(|store| store.teams()).await?;
             if typed.tag.is_empty() && teams.iter().any(|team| team.name == name) {

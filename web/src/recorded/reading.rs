@@ -90,12 +90,14 @@ pub(super) struct Covered {
     whole: Option<String>,
     /// Refusals of which nobody knows which requests they were.
     guessed: u64,
+    /// Days that records are kept, where that is fewer: of those before it is not known what there was.
+    kept: Option<u32>,
 }
 
 impl Covered {
     pub(super) const fn is_complete(&self) -> bool {
         let read = self.since.is_none() && self.left_out == 0 && self.behind == 0 && !self.cut;
-        read && self.guessed == 0
+        read && self.guessed == 0 && self.kept.is_none()
     }
 
     /// In a sentence or two.
@@ -107,9 +109,19 @@ impl Covered {
             }
             (None, true) => "Only the newest part of that time was taken into account.".to_owned(),
             (None, false) if self.days == 1 => "All of the last day.".to_owned(),
+            (None, false) if self.kept.is_some() => {
+                format!("What is kept of the last {} days.", self.days)
+            }
             (None, false) => format!("All of the last {} days.", self.days),
         };
-        if let Some(day) = self.whole.as_ref().filter(|_| self.since.is_none()) {
+        if let Some(days) = self.kept {
+            words = format!(
+                "{words} Records of what is asked for are kept for {days} days (--keep): what was asked for before that \
+                 may be missing."
+            );
+        }
+        let whole = self.whole.as_ref().filter(|_| self.kept.is_none());
+        if let Some(day) = whole.filter(|_| self.since.is_none()) {
             words = format!(
                 "{words} Attempts are kept by days: {day} (UTC) is in it from its beginning."
             );
@@ -252,6 +264,11 @@ impl<'a> Bounds<'a> {
     }
 }
 
+/// Days that records are kept, if it is fewer than were asked for.
+fn kept_less(kept: Option<u32>, asked: u16) -> Option<u32> {
+    kept.filter(|kept| *kept < u32::from(asked))
+}
+
 /// What was recorded of the span.
 pub(super) fn read(app: &App, span: &Span, whom: &Whom<'_>) -> Result<Recorded, Problem> {
     let days = span.days.clamp(1, MOST_DAYS);
@@ -280,6 +297,7 @@ pub(super) fn read(app: &App, span: &Span, whom: &Whom<'_>) -> Result<Recorded, 
         read.extent = Covered {
             days,
             cut: !whole,
+            kept: kept_less(app.names_kept, days),
             ..Covered::default()
         };
         return Ok(read);
@@ -309,6 +327,7 @@ pub(super) fn read(app: &App, span: &Span, whom: &Whom<'_>) -> Result<Recorded, 
         cut: extent.cut,
         whole: since.get(..DATE).map(str::to_owned),
         guessed: 0,
+        kept: kept_less(app.names_kept, days),
     };
     let mut read = Recorded::of_kept(attempts, under);
     covered.guessed = read.groups.values().map(|one| one.guessed).sum();
@@ -419,6 +438,20 @@ mod tests {
             covered.words().contains("Of 3 refusals"),
             "{}",
             covered.words()
+        );
+        // What retention removed is not claimed.
+        assert_eq!(kept_less(Some(7), 7), None);
+        covered = Covered {
+            days: 30,
+            kept: kept_less(Some(7), 30),
+            whole: covered.whole,
+            ..Covered::default()
+        };
+        assert!(!covered.is_complete());
+        assert_eq!(
+            covered.words(),
+            "What is kept of the last 30 days. Records of what is asked for are kept for 7 days (--keep): what was asked for \
+             before that may be missing."
         );
     }
 }

@@ -408,6 +408,12 @@ fn save_search(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outcome 
         let (what, most) = ("saved searches of yours", MOST_OF_ONE);
         return Err(Refused::Change(ChangeError::Full { what, most }));
     }
+    let sql = "SELECT count(*) FROM searches WHERE title = ?1";
+    let same: i64 = db.query_row(sql, [title], |row| row.get(0))?;
+    if same > 0 {
+        let (what, name) = ("saved search", title.clone());
+        return Err(Refused::Change(ChangeError::Exists { what, name }));
+    }
     let sql = "INSERT INTO searches (id, title, query, author, created) VALUES (?1, ?2, ?3, ?4, ?5)
                ON CONFLICT DO NOTHING";
     let values = (id, title, query, &*actor.name, actor.at.as_second());

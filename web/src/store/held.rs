@@ -100,6 +100,8 @@ impl HeldFacts {
                 let path = shortened(path, LONGEST_PATH);
                 format!("{method} {protocol}://{host}:{port}{path}")
             }
+            // A name that is looked up has none.
+            _ if port == 0 => format!("{protocol} {host}"),
             _ => format!("{protocol} {host}:{port}"),
         }
     }

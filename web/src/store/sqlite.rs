@@ -2,19 +2,20 @@
 //!
 //! The file is its owner's alone (0600) and written ahead (WAL); every commit waits for the disk, so
 //! that what was acknowledged survives `kill -9` and a power cut. Several processes may use it at once:
-//! the appliance, and commands beside it.
+//! the appliance, and commands beside it. A file that has lost its name, or has given it to another, is read and written no
+//! more: whoever starts next would not find what was written.
 
 use std::{
     fs::OpenOptions,
     io,
-    os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
 
 use jiff::Timestamp;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use rusqlite::{
     Connection, OpenFlags, ToSql, TransactionBehavior, params_from_iter,
     types::{ToSqlOutput, ValueRef},
@@ -36,6 +37,9 @@ mod embedded {
 #[derive(Debug)]
 pub struct SqliteStore {
     place: Arc<str>,
+    path: PathBuf,
+    /// Device and inode.
+    identity: (u64, u64),
     connection: Mutex<Connection>,
 }
 
@@ -102,10 +106,30 @@ impl SqliteStore {
         let mut connection = Connection::open_with_flags(path, flags).map_err(failed)?;
         set_up(&connection).map_err(failed)?;
         migrate(&mut connection, path)?;
+        let identity = identity(path).map_err(|source| OpenStoreError::File {
+            path: path.to_owned(),
+            source,
+        })?;
         Ok(Self {
             place: path.display().to_string().into(),
+            path: path.to_owned(),
+            identity,
             connection: Mutex::new(connection),
         })
+    }
+
+    /// The connection, while the file that it has open is the one of that name.
+    fn connection(&self) -> Result<MutexGuard<'_, Connection>, StoreError> {
+        let found = identity(&self.path).and_then(|found| match found == self.identity {
+            true => Ok(()),
+            false => Err(io::Error::new(
+                io::ErrorKind::NotFound,
+                "another file is in its place: stop gig, put back the one that it began with, and start it",
+            )),
+        });
+        let gone = |error: io::Error| self.error("find", DatabaseError::Failed(error.into()));
+        found.map_err(gone)?;
+        Ok(self.connection.lock())
     }
 
     fn error(&self, attempted: &'static str, source: DatabaseError) -> StoreError {
@@ -115,6 +139,11 @@ impl SqliteStore {
             source: Box::new(source),
         }
     }
+}
+
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    let found = path.symlink_metadata()?;
+    Ok((found.dev(), found.ino()))
 }
 
 /// Makes the file, 0600; refuses one that others can open.
@@ -201,12 +230,12 @@ impl Tables for SqliteStore {
         &self,
         ask: impl Fn(&Transaction<'_>) -> Result<R, DatabaseError>,
     ) -> Result<R, StoreError> {
-        let connection = self.connection.lock();
+        let connection = self.connection()?;
         ask(&Transaction(&*connection)).map_err(|source| self.error("read", source))
     }
 
     fn hastily(&self, now: Timestamp) -> Result<(), StoreError> {
-        let connection = self.connection.lock();
+        let connection = self.connection()?;
         let waits = |patience| {
             let set = connection.busy_timeout(patience);
             set.map_err(|source| self.error("set up", source.into()))
@@ -221,7 +250,7 @@ impl Tables for SqliteStore {
         &self,
         ask: impl Fn(&Transaction<'_>) -> Result<R, DatabaseError>,
     ) -> Result<R, StoreError> {
-        let mut connection = self.connection.lock();
+        let mut connection = self.connection()?;
         let failed = |source| self.error("read", source);
         // The owner's commands write beside it.
         let transaction = connection
@@ -235,7 +264,7 @@ impl Tables for SqliteStore {
         _policies: bool,
         make: impl FnOnce(&Transaction<'_>) -> Result<R, Refused>,
     ) -> Result<R, ChangeError> {
-        let mut connection = self.connection.lock();
+        let mut connection = self.connection().map_err(ChangeError::Store)?;
         let failed = |source| ChangeError::Store(self.error("write", source));
         let transaction = connection
             .transaction_with_behavior(TransactionBehavior::Immediate)

@@ -251,6 +251,16 @@ pub(crate) fn answered(words: &str) -> String {
     message.to_string()
 }
 
+/// What one person alone is told, beside a message that stays as it is.
+pub(crate) fn not_done(words: &str) -> String {
+    let mut message = quiet(words, &json!([]));
+    if let Some(fields) = message.as_object_mut() {
+        fields.insert("response_type".to_owned(), "ephemeral".into());
+        fields.insert("replace_original".to_owned(), Value::Bool(false));
+    }
+    message.to_string()
+}
+
 /// A message of which nothing is formatted, linked or fetched but what stands in its blocks.
 fn quiet(text: &str, blocks: &Value) -> Value {
     let mut message = json!({

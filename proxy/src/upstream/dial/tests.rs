@@ -320,6 +320,35 @@ async fn a_proxy_that_resolves_is_asked_for_no_metadata_service() {
     assert_eq!(refused.reason, DenyReason::NeverOpenable);
 }
 
+/// The proxy may run on this host: for it these are this host, too, with gig's own doors.
+#[tokio::test]
+async fn a_proxy_that_resolves_is_asked_for_no_name_of_this_host() {
+    let (listener, at) = listening().await;
+    let (_own, console) = listening().await;
+    let dialer = dialer(&[], proxy_at(at, "proxy"), &[console]);
+    let nodename = rustix::system::uname()
+        .nodename()
+        .to_str()
+        .unwrap()
+        .to_ascii_lowercase();
+    let why = async |host: &str, private: Option<&str>| {
+        let open = policy(&format!("tcp:{host}:{}", console.port()), private);
+        let permit = permit(&open, host, console.port());
+        dialer
+            .dial(&subject(open), &permit)
+            .await
+            .unwrap_err()
+            .reason
+    };
+    for host in ["localhost", "a.localhost", "LocalHost", &nodename] {
+        assert_eq!(why(host, None).await, DenyReason::PrivateAddress, "{host}");
+        let open = Some("127.0.0.0/8");
+        assert_eq!(why(host, open).await, DenyReason::NeverOpenable, "{host}");
+    }
+    let asked = timeout(std::time::Duration::ZERO, listener.accept()).await;
+    assert!(asked.is_err(), "the proxy was asked");
+}
+
 #[tokio::test]
 async fn loopback_goes_past_the_hosts_proxy() {
     let (_origin, origin_at) = listening().await;

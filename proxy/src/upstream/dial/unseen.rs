@@ -3,8 +3,8 @@
 //! A rule that names a host is somebody's word that the host may be reached, wherever it is. What the program
 //! picks (a policy that observes) is nobody's word: it is sent only where somebody said that the proxy resolves names
 //! (`GIG_UPSTREAM_PROXY_NAMES=proxy`), and not where gig does that by itself for want of a name server. What is promised
-//! of addresses (private ranges alone) cannot be kept. Names of metadata services stay closed whatever is named; a public
-//! name that stands for such an address is the proxy's to refuse.
+//! of addresses (private ranges alone) cannot be kept. Names of metadata services stay closed whatever is named; what this
+//! host itself calls by a name is vetted as ever, by who dials; a public name that stands for such an address is the proxy's to refuse.
 
 use gig_policy::{ConnectPermit, DenyReason, Host, Reach, is_metadata_service};
 

@@ -35,7 +35,7 @@ use crate::{
     visible::visible,
     webhooks::{
         key,
-        message::{Button, OF_RECORD, answered},
+        message::{Button, OF_RECORD, answered, not_done},
         place,
         signature::noted,
     },
@@ -369,7 +369,8 @@ async fn decide(app: &Arc<App>, caller: &Caller, heard: &Heard) -> Result<&'stat
     Ok(words)
 }
 
-/// Says in the message's place what came of it; who pressed the button does not wait for that.
+/// Says in the message's place what came of it, and to who pressed the button alone that nothing did: the message stays for
+/// who may answer it. Nobody waits for that.
 fn told(
     app: &Arc<App>,
     webhook: &Webhook,
@@ -377,9 +378,9 @@ fn told(
     done: Result<String, Problem>,
 ) -> Result<String, Problem> {
     let Some(back) = back else { return done };
-    let words = match &done {
-        Ok(done) => done.clone(),
-        Err(problem) => format!("not done: {}", problem.detail),
+    let body = match &done {
+        Ok(done) => answered(&visible(done.clone())),
+        Err(problem) => not_done(&visible(format!("not done: {}", problem.detail))),
     };
     let (theirs, webhook) = (Arc::clone(app), webhook.clone());
     app.attachments.spawn(async move {
@@ -391,8 +392,7 @@ fn told(
             tracing::info!(webhook = webhook.name, "an answer is to be told to another host: it is not");
             return;
         }
-        let body = Bytes::from(answered(&visible(words)));
-        let request = OutboundRequest::post(back, "application/json", body);
+        let request = OutboundRequest::post(back, "application/json", Bytes::from(body));
         if let Err(error) = theirs.outbound().send(request).await {
             tracing::info!(webhook = webhook.name, %error, "what was answered is not in its channel");
         }

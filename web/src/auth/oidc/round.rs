@@ -3,7 +3,7 @@
 //! What must come back the same is kept in a cookie of that browser alone: `state`, which no other site
 //! can make it present, `nonce`, which ties the token to this round, and the PKCE verifier, without which
 //! a code that somebody saw is worth nothing. No node remembers it: any of a fleet may finish what another
-//! began. It ends after ten minutes and with its first use.
+//! began. It ends after ten minutes and with its first use; another round, or an answer to none, ends it not.
 
 use axum::http::{HeaderMap, HeaderValue};
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
@@ -51,12 +51,13 @@ impl Round {
     /// The header that has the browser keep it.
     pub(super) fn kept(&self, app: &App) -> Result<HeaderValue, Problem> {
         let text = Zeroizing::new(serde_json::to_vec(self).map_err(Problem::internal)?);
-        cookie::set_round(app, &BASE64_URL_SAFE_NO_PAD.encode(&*text), LASTS.as_secs())
+        let text = Zeroizing::new(BASE64_URL_SAFE_NO_PAD.encode(&*text));
+        cookie::set_round(app, (&self.state, &text), LASTS.as_secs())
     }
 
     /// The one that this browser began and that has this state, if it is not over.
     pub(super) fn of(app: &App, headers: &HeaderMap, state: &str, now: Timestamp) -> Option<Self> {
-        let text = BASE64_URL_SAFE_NO_PAD.decode(cookie::round(app, headers)?);
+        let text = BASE64_URL_SAFE_NO_PAD.decode(cookie::round(app, headers, state)?);
         let round: Self = serde_json::from_slice(&Zeroizing::new(text.ok()?)).ok()?;
         let same = bool::from(round.state.as_bytes().ct_eq(state.as_bytes()));
         let age = now.as_second().checked_sub(round.begun)?;

@@ -146,7 +146,7 @@ async fn who_the_provider_vouches_for_is_signed_in_with_the_role_of_their_groups
     assert!(
         url.contains("&scope=openid%20profile&") && url.ends_with("code_challenge_method=S256")
     );
-    assert!(cookie.starts_with("__Host-gig-sso="), "{cookie}");
+    assert!(cookie.starts_with("__Host-gig-sso-"), "{cookie}");
     round.vouch(&url, &json!({}));
     let done = round.back(&url, &cookie).await.ok().unwrap();
     assert_eq!(done.next, "/audit");
@@ -191,14 +191,16 @@ async fn a_round_that_this_browser_did_not_begin_is_refused_before_anybody_is_as
         (state.as_str(), others.as_str()),
         (&parameter(&other, "state"), &cookie),
         ("", &cookie),
-        (&state, &format!("{cookie}; {others}")),
+        (&state, &format!("{cookie}; {cookie}")),
+        ("short", &cookie),
     ] {
         let refused = words(round.back_with(state, cookie, None).await);
         assert!(refused.contains("not begun in this browser"), "{refused}");
     }
     assert_eq!(round.lab.outbound.asked(TOKEN), 0);
-    // The token of another round of the same browser has another nonce.
-    let refused = words(round.back(&other, &others).await);
+    // The token of another round of the same browser, which ended none by being begun, has another nonce.
+    let both = format!("{cookie}; {others}");
+    let refused = words(round.back(&other, &both).await);
     assert_eq!(refused, "claim nonce of the ID token is missing or wrong");
     assert!(round.user("ana").is_none());
 }

@@ -188,10 +188,20 @@ async fn who_is_on_the_list_answers_by_a_button_once_and_is_named() {
         told.iter().any(|body| body.contains("allowed once by U1")),
         "{told:?}"
     );
-    assert!(
-        told.iter()
-            .all(|body| body.contains("\"replace_original\":true"))
-    );
+    // Who is told that nothing was done is so alone: the message stays for who may answer it.
+    for body in &told {
+        let (replaces, alone) = match body.contains(" by U1") {
+            true => ("\"replace_original\":true", false),
+            false => ("\"replace_original\":false", true),
+        };
+        assert!(body.contains(replaces), "{body}");
+        assert_eq!(
+            body.contains("\"response_type\":\"ephemeral\""),
+            alone,
+            "{body}"
+        );
+    }
+    assert!(told.len() > 1, "{told:?}");
 }
 
 #[tokio::test]

@@ -101,6 +101,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
     read("GET /readyz", "GET /readyz", all(200)),
     read("GET /api/v1/health", "GET /api/v1/health", all(200)),
     read("GET /api/v1/nodes", "GET /api/v1/nodes", all(200)),
+    read("POST /api/v1/doctor", "POST /api/v1/doctor", admins(200)),
     read("GET /api/v1/me", "GET /api/v1/me", all(200)),
     read("GET /api/v1/sessions", "GET /api/v1/sessions", all(200)),
     // Others' are not there.

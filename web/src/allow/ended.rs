@@ -1,0 +1,87 @@
+//! Rules for an hour that have ended, taken out when the next rule is put in: else a policy by which people are asked grows by
+//! a line for each answer. Only entries of one line as gig itself writes them; a document that means anything else without one
+//! keeps it.
+
+use gig_policy::Moment;
+
+use crate::document;
+
+/// `document` without those that ended before `now`.
+pub(crate) fn without_ended(name: &str, document: &str, now: Moment) -> String {
+    let mut kept: Vec<&str> = document.lines().collect();
+    let mut place = 0;
+    while let Some(line) = kept.get(place) {
+        if !is_ended(line, now) {
+            place += 1;
+            continue;
+        }
+        let mut without = kept.clone();
+        without.remove(place);
+        match loses_one(name, &text(&kept), &text(&without)) {
+            true => kept = without,
+            false => place += 1,
+        }
+    }
+    match kept.len() == document.lines().count() {
+        true => document.to_owned(),
+        false => text(&kept),
+    }
+}
+
+/// `- {…, expires: "2026-11-22T10:00:00Z"}`, of a moment that has passed.
+fn is_ended(line: &str, now: Moment) -> bool {
+    let entry = line.trim_start().strip_prefix("- {");
+    let end = entry.and_then(|entry| entry.rsplit_once(", expires: \""));
+    let end = end.and_then(|(_, end)| end.strip_suffix("\"}"));
+    let end = end.and_then(|end| end.parse::<Moment>().ok());
+    end.is_some_and(|end| end < now)
+}
+
+/// Whether one rule goes, or none where another says the same, and nothing else is different.
+fn loses_one(name: &str, before: &str, after: &str) -> bool {
+    let compiled = |text: &str| document::compile(name, 0, text, None);
+    let (Ok(before), Ok(after)) = (compiled(before), compiled(after)) else {
+        return false;
+    };
+    let change = before.difference(&after);
+    change.settings.is_empty() && change.added.is_empty() && change.removed.len() <= 1
+}
+
+fn text(lines: &[&str]) -> String {
+    lines.join("\n") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_ended_goes_and_nothing_else() {
+        let now: Moment = "2026-11-22T10:00:00Z".parse().unwrap();
+        let past = "{host: \"a.example\", ports: [443], expires: \"2026-11-22T09:00:00Z\"}";
+        let later = past.replace("T09", "T11");
+        let kept = format!(
+            "version: 1\negress:\n  # mine\n  - host: b.example\n  - {later}\n  - host: c.example\n    expires: \
+             2026-11-01T00:00:00Z\n"
+        );
+        assert_eq!(without_ended("p", &kept, now), kept);
+        let grown = kept.replace(
+            "  - host: c",
+            &format!("  - {past}\n  - {past}\n  - host: c"),
+        );
+        assert_eq!(without_ended("p", &grown, now), kept);
+        // The only one, which leaves no list, and a text that only looks like one.
+        for other in [
+            format!("version: 1\nfloor: x\nnotes: |\n  - {past}\n"),
+            format!("not: [a document\n  - {past}\n"),
+        ] {
+            assert_eq!(without_ended("p", &other, now), other);
+        }
+        let alone = format!("version: 1\negress:\n  - {past}\n");
+        let without = without_ended("p", &alone, now);
+        assert!(
+            document::compile("p", 0, &without, None).is_ok(),
+            "{without}"
+        );
+    }
+}
