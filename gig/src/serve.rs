@@ -193,6 +193,8 @@ fn about(
             format!("sealed, in SQLite, {file}: of this machine alone"),
         ),
     };
+    let sign_on = oidc::settings(&reached_at(args, local))?;
+    let sign_on = sign_on.map(|one| format!("by {}, as client {}", one.issuer, one.client_id));
     Ok(vec![
         ("Version", env!("CARGO_PKG_VERSION").to_owned()),
         ("Listens on", local.to_string()),
@@ -200,6 +202,10 @@ fn about(
         ("TLS", tls_of(args)),
         ("Data directory", place.dir().display().to_string()),
         ("People and policies", store),
+        (
+            "Single sign-on",
+            sign_on.unwrap_or_else(|| "none".to_owned()),
+        ),
         ("Node", appliance.node.clone()),
         ("Record", appliance.record.to_string()),
         ("Retention", kept_for(args)),

@@ -279,6 +279,10 @@ impl Machine {
         let audit = self.folder.path().join("data/audit");
         fs::create_dir(&audit).unwrap();
         let record = audit.join("record.db");
+        // Without one beside its record an appliance does not begin: an empty file is an empty database.
+        let people = self.folder.path().join("data/gig.db");
+        fs::write(&people, "").unwrap();
+        fs::set_permissions(&people, fs::Permissions::from_mode(0o600)).unwrap();
         fs::rename(&old, &record).unwrap();
         // It served until now: the clock is not ahead.
         let clock = self.folder.path().join("data/retention.clock");

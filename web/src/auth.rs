@@ -38,7 +38,7 @@ use crate::{
     role::{Permission, Role},
     router::LONGEST_BODY,
     spans::AskedBy,
-    store::{Actor, ChangeError, Once, Standing},
+    store::{Actor, ChangeError, Once, Standing, User, Webhook},
 };
 
 /// Who asks, known.
@@ -95,12 +95,18 @@ impl Caller {
     /// Somebody who answers by a webhook, which vouches for them: nobody that gig knows as a person.
     /// With `rules` somebody who, by that, writes a rule that only a user here writes, who may.
     pub(crate) fn of_webhook(
-        name: &str,
+        webhook: &Webhook,
         (user, rules): (&str, bool),
         address: Option<SocketAddr>,
     ) -> Self {
+        let name = webhook.name.as_str();
+        // Who reads the record knows them by their name here.
+        let who = match webhook.user_here(user) {
+            Some(here) if here != user => format!("{user}, {here} here"),
+            _ => user.to_owned(),
+        };
         Self {
-            name: format!("webhook {name} ({user})").into(),
+            name: format!("webhook {name} ({who})").into(),
             role: Role::Editor,
             session: None,
             narrowing: Narrowing::of_webhook(),
@@ -189,14 +195,13 @@ impl Caller {
             Standing::Itself => Ok(true),
             Standing::Webhook { name, user, rules } => {
                 let kept = store.webhooks()?;
-                let mut kept = kept.iter().filter(|one| one.name == *name);
-                let writes = match rules {
-                    true => store
-                        .user(&user)?
-                        .is_some_and(|user| user.role.may(Permission::EditPolicies)),
-                    false => true,
+                let kept = kept.iter().find(|one| one.name == *name);
+                let Some((kept, here)) = kept.and_then(|one| Some((one, one.user_here(&user)?)))
+                else {
+                    return Ok(false);
                 };
-                Ok(writes && kept.any(|one| one.is_answered_by(&user) && (one.rules || !rules)))
+                let writes = |user: User| user.role.may(Permission::EditPolicies);
+                Ok(!rules || (kept.rules && store.user(here)?.is_some_and(writes)))
             }
             Standing::Session { id, role } => {
                 let session = store.session(&id, now)?;

@@ -87,7 +87,7 @@ fn save_without_end(
                 stream.write_all(asked.as_bytes())?;
                 stream.read_to_string(&mut answer)
             });
-            if answer.starts_with("HTTP/1.1 200") {
+            if answer.starts_with("HTTP/1.1 201") {
                 saved.push(name);
             }
             if asked.is_err() || stop.load(Ordering::Relaxed) {

@@ -72,7 +72,7 @@ fn save(appliance: &Appliance, token: &str, name: &str) {
     let put = put.header("If-None-Match", "*");
     let document = serde_json::json!({"document": "version: 1\negress: []\n"});
     let reply = put.json(&document).send(appliance);
-    assert_eq!(reply.status, 200, "{reply:?}");
+    assert_eq!(reply.status, 201, "{reply:?}");
 }
 
 #[test]

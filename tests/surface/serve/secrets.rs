@@ -71,7 +71,7 @@ impl Appliance {
         let put = Ask::new("PUT", "/api/v1/policies/web").token(&token);
         let body = json!({"document": document});
         let reply = put.header("If-None-Match", "*").json(&body).send(self);
-        assert_eq!(reply.status, 200, "{reply:?}");
+        assert_eq!(reply.status, 201, "{reply:?}");
     }
 
     fn server_with_token(&self, name: &str, script: &str) {

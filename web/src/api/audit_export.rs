@@ -252,9 +252,10 @@ mod tests {
         let lab = Lab::new();
         let _record = gig_audit::SqliteStore::open(&lab.record(), "here").unwrap();
         webhook(&lab, "ana");
+        let bot = lab.app.store.webhooks().unwrap().remove(0);
         let export = || Rest {
             app: Arc::clone(&lab.app),
-            caller: Caller::of_webhook("bot", ("ana", false), None),
+            caller: Caller::of_webhook(&bot, ("ana", false), None),
             wanted: Format::Jsonl,
             ready: Some("first".to_owned()),
             rest: Some(Query {

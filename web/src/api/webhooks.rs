@@ -49,11 +49,12 @@ pub(crate) struct NewWebhook {
     /// `https://…`; empty: each node reads it from a file, as one that is a secret. It is not shown again.
     #[serde(default)]
     pub(crate) url: String,
-    /// Who may answer from there: Slack's user ids, or what a program calls its users. Empty: nobody.
+    /// Who may answer from there: Slack's user ids, or what a program calls its users. Empty: nobody. `U012AB3CD=ana`: that
+    /// member of Slack's is the user `ana` here.
     #[serde(default)]
     pub(crate) answerers: Vec<String>,
-    /// Of kind `generic`: answerers who are users here and write policies write rules for ever, or for all of a host,
-    /// from there, too. The program that signs is trusted to say who they are.
+    /// Answerers who are users here and write policies write rules for ever, or for all of a host, from there, too. What
+    /// signs, a program or Slack, is trusted to say who they are.
     #[serde(default)]
     pub(crate) rules: bool,
 }
@@ -169,22 +170,42 @@ pub(crate) async fn save_webhook(
             "at most {MOST_ANSWERERS} people answer from one webhook"
         )));
     }
-    if new.rules && new.kind != WebhookKind::Generic {
+    let answerers = new.answerers.iter().map(|one| answerer(one, new.kind));
+    let answerers: Vec<String> = answerers.collect::<Result<_, _>>()?;
+    let slack = new.kind == WebhookKind::Slack;
+    if new.rules && slack && !answerers.iter().any(|one| one.contains('=')) {
         return Err(Problem::invalid(
-            "Slack's buttons write no rule for ever: its users are not users here",
+            "none of them is a user here who could write a rule: say who is who, as U012AB3CD=ana",
         ));
     }
-    let answerers = new.answerers.iter().map(|one| one.parse::<Name>());
-    let answerers: Vec<Name> = answerers.collect::<Result<_, _>>()?;
     let change = Change::SaveWebhook {
         name,
         kind: new.kind,
         url,
-        answerers: answerers.into_iter().map(Into::into).collect(),
+        answerers,
         rules: new.rules,
         new: is_new,
     };
     app.change(caller.actor(app), change).await.map(drop)
+}
+
+/// `U012AB3CD`, or `U012AB3CD=ana` for whom is `ana` here; a program calls its users as they are called here.
+fn answerer(text: &str, kind: WebhookKind) -> Result<String, Problem> {
+    let named = |name: &str| {
+        let read = name.parse::<Name>();
+        read.map_err(|error| {
+            Problem::invalid(format!("{text:?} says of nobody who they are: {error}"))
+        })
+    };
+    let said = match text.split_once('=') {
+        Some(_) if kind == WebhookKind::Generic => {
+            let words = format!("{text:?}: a program calls its users as they are called here");
+            return Err(Problem::invalid(words));
+        }
+        Some((there, here)) => format!("{}={}", named(there)?.as_str(), named(here)?.as_str()),
+        None => named(text)?.into(),
+    };
+    Ok(said)
 }
 
 /// Takes one away; the console does the same.
@@ -261,6 +282,24 @@ mod tests {
         );
         save("https://hooks.example/x").await.unwrap();
         save("").await.unwrap();
+    }
+
+    #[test]
+    fn who_answers_is_named_as_the_webhook_calls_them_and_as_they_are_called_here() {
+        let read = |text: &str, kind| answerer(text, kind).map_err(|problem| problem.detail);
+        let (slack, generic) = (WebhookKind::Slack, WebhookKind::Generic);
+        for good in ["U012AB3CD", "U012AB3CD=ana", "U1=ana@corp.example"] {
+            assert_eq!(read(good, slack).unwrap(), good);
+        }
+        assert_eq!(read("ana", generic).unwrap(), "ana");
+        for bad in ["", "=", "U1=", "=ana", "U1=a=b", "U1 = ana", "U1=a b"] {
+            assert!(read(bad, slack).is_err(), "{bad}");
+        }
+        assert!(
+            read("U1=ana", generic)
+                .unwrap_err()
+                .contains("as they are called here")
+        );
     }
 
     #[test]

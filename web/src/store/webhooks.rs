@@ -38,7 +38,7 @@ pub struct Webhook {
     pub kind: WebhookKind,
     /// Where it is; empty: as a file of each node says.
     pub url: String,
-    /// Who may answer from there, as it calls them; empty: nobody.
+    /// Who may answer from there, as it calls them; empty: nobody. `U012AB=ana`: it calls them so, who is `ana` here.
     pub answerers: Vec<String>,
     /// Those of them who are users here and write policies write rules for ever, or for all of a host, from there.
     pub rules: bool,
@@ -81,8 +81,22 @@ impl Webhook {
     /// Whether this user of it may answer.
     #[must_use]
     pub fn is_answered_by(&self, user: &str) -> bool {
-        self.answerers.iter().any(|one| one == user)
+        self.user_here(user).is_some()
     }
+
+    /// Who that user of it is here, if they are a user here at all; `None` where they may not answer.
+    #[must_use]
+    pub fn user_here(&self, user: &str) -> Option<&str> {
+        of_list(self.answerers.iter().map(String::as_str), user)
+    }
+}
+
+/// Who somebody of a list is here.
+fn of_list<'a>(mut list: impl Iterator<Item = &'a str>, user: &str) -> Option<&'a str> {
+    list.find_map(|one| {
+        let (there, here) = one.split_once('=').unwrap_or((one, one));
+        (there == user).then_some(here)
+    })
 }
 
 /// What may be shown of an address.
@@ -187,10 +201,10 @@ pub(super) fn lets(
     let Some((answerers, is_set_up)) = db.query_row(sql, [name], read).optional()? else {
         return Ok(false);
     };
-    if !answerers.split(' ').any(|one| one == user) {
+    let Some(here) = of_list(answerers.split(' '), user) else {
         return Ok(false);
-    }
-    Ok(!rules || (is_set_up && standing::may(db, user, Permission::EditPolicies)?))
+    };
+    Ok(!rules || (is_set_up && standing::may(db, here, Permission::EditPolicies)?))
 }
 
 fn row(row: &Row) -> Result<Webhook, DatabaseError> {

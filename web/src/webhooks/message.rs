@@ -24,6 +24,12 @@ pub(crate) enum Button {
     Once,
     /// Allow all like it for an hour.
     Hour,
+    /// Allow all like it.
+    Ever,
+    /// Allow all of its host for an hour.
+    HostHour,
+    /// Allow all of its host.
+    HostEver,
     /// Deny it.
     Deny,
 }
@@ -67,13 +73,23 @@ struct Data<'a> {
 
 impl Button {
     /// All, as they stand in a message.
-    const ALL: [Self; 3] = [Self::Once, Self::Hour, Self::Deny];
+    const ALL: [Self; 6] = [
+        Self::Once,
+        Self::Hour,
+        Self::HostHour,
+        Self::Ever,
+        Self::HostEver,
+        Self::Deny,
+    ];
 
     /// Its id in a message.
     pub(crate) const fn id(self) -> &'static str {
         match self {
             Self::Once => "gig_once",
             Self::Hour => "gig_hour",
+            Self::Ever => "gig_ever",
+            Self::HostHour => "gig_host_hour",
+            Self::HostEver => "gig_host_ever",
             Self::Deny => "gig_deny",
         }
     }
@@ -87,8 +103,26 @@ impl Button {
         match self {
             Self::Once => "Allow once",
             Self::Hour => "Allow for an hour",
+            Self::Ever => "Allow for ever",
+            Self::HostHour => "All of the host, an hour",
+            Self::HostEver => "All of the host, for ever",
             Self::Deny => "Deny",
         }
+    }
+
+    /// Whether it is as narrow as a method and path.
+    const fn is_of_path(self) -> bool {
+        matches!(self, Self::Hour | Self::Ever)
+    }
+
+    /// Whether only a user here may press it, who writes policies.
+    const fn takes_a_user(self) -> bool {
+        matches!(self, Self::Ever | Self::HostHour | Self::HostEver)
+    }
+
+    /// Whether what it says stands until somebody takes it back.
+    const fn lasts(self) -> bool {
+        matches!(self, Self::Ever | Self::HostEver)
     }
 }
 
@@ -164,13 +198,7 @@ impl Message<'_> {
                 field("Denied at", until),
             ]}),
         ];
-        if !self.webhook.answerers.is_empty() {
-            // An hour's rule is as narrow as its path; of what has none that a rule can name, there is none.
-            let offered = |button: &Button| *button != Button::Hour || held.by_path;
-            let buttons = Button::ALL.into_iter().filter(offered);
-            let buttons: Vec<Value> = buttons.map(|one| button(one, &held.id)).collect();
-            blocks.push(json!({"type": "actions", "block_id": "gig", "elements": buttons}));
-        }
+        blocks.extend(self.buttons(held.by_path, &held.id, |_| true));
         blocks.extend(self.link("/approvals", "Answer in the console"));
         quiet(&text, &json!(blocks))
     }
@@ -193,11 +221,11 @@ impl Message<'_> {
                 field("Times the host was denied, since yesterday", &one.count.to_string()),
             ]}),
         ];
-        // An hour's rule is as narrow as its path. Where nothing is in force yet somebody who signs in begins.
-        let narrow = one.by_path && !one.policy.is_empty();
-        if narrow && !self.webhook.answerers.is_empty() {
-            let buttons = [button(Button::Hour, &format!("{OF_RECORD}{}", one.record))];
-            blocks.push(json!({"type": "actions", "block_id": "gig", "elements": buttons}));
+        // Where nothing is in force yet somebody who signs in begins.
+        let about = format!("{OF_RECORD}{}", one.record);
+        let is_over = |button: Button| !matches!(button, Button::Once | Button::Deny);
+        if !one.policy.is_empty() {
+            blocks.extend(self.buttons(one.by_path, &about, is_over));
         }
         let place = format!("/audit/{}", one.record);
         blocks.extend(self.link(&place, "Look at it in the console"));
@@ -231,6 +259,19 @@ impl Message<'_> {
         let place = format!("/audit/{}", one.record);
         blocks.extend(self.link(&place, "Look at it in the console"));
         quiet(&text, &json!(blocks))
+    }
+
+    /// A block of those that somebody here may press, of which `fits` says that they say something.
+    fn buttons(&self, by_path: bool, about: &str, fits: impl Fn(Button) -> bool) -> Option<Value> {
+        let users = self.webhook.rules;
+        // A rule as narrow as a path that no rule can name is none.
+        let offered = |button: &Button| {
+            fits(*button) && (by_path || !button.is_of_path()) && (users || !button.takes_a_user())
+        };
+        let buttons = Button::ALL.into_iter().filter(offered);
+        let buttons: Vec<Value> = buttons.map(|one| button(one, about)).collect();
+        let any = !self.webhook.answerers.is_empty() && !buttons.is_empty();
+        any.then(|| json!({"type": "actions", "block_id": "gig", "elements": buttons}))
     }
 
     /// A block that leads to a page of the console.
@@ -287,11 +328,23 @@ fn button(button: Button, held: &str) -> Value {
     });
     let style = match button {
         Button::Once => Some("primary"),
-        Button::Hour => None,
         Button::Deny => Some("danger"),
+        _ => None,
     };
-    if let (Some(style), Some(fields)) = (style, element.as_object_mut()) {
-        fields.insert("style".to_owned(), style.into());
+    if let Some(fields) = element.as_object_mut() {
+        if let Some(style) = style {
+            fields.insert("style".to_owned(), style.into());
+        }
+        // One press in a channel is no decision for ever.
+        if button.lasts() {
+            let asked = json!({
+                "title": plain("For ever?"),
+                "text": plain("It writes a rule that stands until somebody takes it back."),
+                "confirm": plain(button.words()),
+                "deny": plain("Not now"),
+            });
+            fields.insert("confirm".to_owned(), asked);
+        }
     }
     element
 }

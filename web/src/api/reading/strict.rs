@@ -2,9 +2,9 @@
 //!
 //! What serde derives takes a list for a struct, by the order of its fields in the source, and `{"admin": null}` for the
 //! word `admin`. Neither is described anywhere, a moved field would give a list another meaning, and whatever looks at
-//! bodies before gig does would be passed by.
+//! bodies before gig does would be passed by; nor are two members of one name what one is.
 
-use std::fmt;
+use std::{collections::BTreeSet, fmt};
 
 use serde::de::{
     DeserializeSeed, Deserializer, EnumAccess, Error, MapAccess, SeqAccess, Unexpected, Visitor,
@@ -26,8 +26,14 @@ enum Form {
 /// A type that is read, and what it may be.
 struct Reading<V>(V, Form);
 
-/// Items, values and what is behind an option.
+/// Items, and values.
 struct Inside<S>(S);
+
+/// Members of an object, each once: of two of one name other readers take the other one (RFC 8259 §4).
+struct Members<A> {
+    inner: A,
+    seen: BTreeSet<String>,
+}
 
 macro_rules! as_it_is {
     ($($method:ident)*) => {$(
@@ -182,7 +188,10 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Reading<V> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<V::Value, A::Error> {
-        self.0.visit_map(Inside(members))
+        self.0.visit_map(Members {
+            inner: members,
+            seen: BTreeSet::new(),
+        })
     }
 
     fn visit_enum<A: EnumAccess<'de>>(self, _word: A) -> Result<V::Value, A::Error> {
@@ -206,7 +215,7 @@ impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Inside<A> {
     }
 }
 
-impl<'de, A: MapAccess<'de>> MapAccess<'de> for Inside<A> {
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for Members<A> {
     type Error = A::Error;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(
@@ -214,15 +223,21 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Inside<A> {
         seed: K,
     ) -> Result<Option<K::Value>, A::Error> {
         // A name is a text.
-        self.0.next_key_seed(seed)
+        let Some(name) = self.inner.next_key::<String>()? else {
+            return Ok(None);
+        };
+        if !self.seen.insert(name.clone()) {
+            return Err(A::Error::custom(format!("duplicate field `{name}`")));
+        }
+        seed.deserialize(StringDeserializer::new(name)).map(Some)
     }
 
     fn next_value_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<T::Value, A::Error> {
-        self.0.next_value_seed(Inside(seed))
+        self.inner.next_value_seed(Inside(seed))
     }
 
     fn size_hint(&self) -> Option<usize> {
-        self.0.size_hint()
+        self.inner.size_hint()
     }
 }
 
@@ -311,6 +326,10 @@ mod tests {
             (r#"{"name": "a", "role": "king"}"#, "unknown variant `king`"),
             (r#"{"name": "a", "other": 1}"#, "unknown field `other`"),
             (r#"{"name": "a", "name": "b"}"#, "duplicate field `name`"),
+            (
+                r#"{"name": "a", "parts": {"x": [], "\u0078": []}}"#,
+                "duplicate field `x`",
+            ),
         ] {
             let error = read::<Whole>(text.as_bytes()).unwrap_err();
             assert!(error.is_data(), "{text}: {error}");

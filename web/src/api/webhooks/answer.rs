@@ -157,7 +157,7 @@ pub(crate) async fn answer(
         return told(&app, &webhook, heard.back, not).map(|done| Json(Done { done }));
     };
     let (rules, back) = (heard.takes_a_user(), heard.back.take());
-    let caller = Caller::of_webhook(&webhook.name, (user.as_str(), rules), address);
+    let caller = Caller::of_webhook(&webhook, (user.as_str(), rules), address);
     let done = match rules && caller.still(&app).await.is_err() {
         true => {
             let who = Refused::of(&caller);
@@ -272,10 +272,14 @@ fn read_slack(body: &[u8]) -> Result<Heard, Problem> {
                 Some(record) => About::Denied(record.to_owned()),
                 None => About::Held(value),
             },
-            width: Breadth::Path,
+            width: match button {
+                Button::HostHour | Button::HostEver => Breadth::Host,
+                _ => Breadth::Path,
+            },
             word: match button {
                 Button::Once => Word::Once,
-                Button::Hour => Word::Hour,
+                Button::Hour | Button::HostHour => Word::Hour,
+                Button::Ever | Button::HostEver => Word::Ever,
                 Button::Deny => Word::Deny,
             },
             user,

@@ -90,6 +90,64 @@ fn text_of_a_sandbox_calls_nobody_and_leads_nowhere() {
 }
 
 #[test]
+fn rules_for_ever_are_offered_where_somebody_may_press_them_and_asked_for_twice() {
+    let buttons = |webhook: &Webhook, held: &HeldRow| {
+        let message = told(webhook, Some(held));
+        let blocks = message["blocks"].as_array().unwrap().clone();
+        let actions = blocks.into_iter().find(|one| one["type"] == "actions");
+        let actions = actions.map(|one| one["elements"].as_array().unwrap().clone());
+        actions.unwrap_or_default()
+    };
+    let ids = |webhook: &Webhook, held: &HeldRow| -> Vec<String> {
+        let buttons = buttons(webhook, held).into_iter();
+        buttons
+            .map(|one| one["action_id"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let plain = webhook(WebhookKind::Slack, &["U1=ana"]);
+    assert_eq!(
+        ids(&plain, &row("/x")),
+        ["gig_once", "gig_hour", "gig_deny"]
+    );
+    let rules = Webhook {
+        rules: true,
+        ..plain
+    };
+    let all = [
+        "gig_once",
+        "gig_hour",
+        "gig_host_hour",
+        "gig_ever",
+        "gig_host_ever",
+        "gig_deny",
+    ];
+    assert_eq!(ids(&rules, &row("/x")), all);
+    for one in buttons(&rules, &row("/x")) {
+        let lasts = one["action_id"].as_str().unwrap().ends_with("ever");
+        assert_eq!(one["confirm"].is_object(), lasts, "{one}");
+    }
+    // What no rule can name is let go once, or all of its host.
+    let connection = HeldRow {
+        facts: HeldFacts {
+            method: None,
+            path: None,
+            protocol: "tcp".to_owned(),
+            ..row("/x").facts
+        },
+        ..row("/x")
+    };
+    assert_eq!(
+        ids(&rules, &connection),
+        ["gig_once", "gig_host_hour", "gig_host_ever", "gig_deny"]
+    );
+    let nobody = Webhook {
+        answerers: Vec::new(),
+        ..rules
+    };
+    assert!(ids(&nobody, &row("/x")).is_empty());
+}
+
+#[test]
 fn the_end_of_a_host_is_never_cut_off() {
     let label = "a".repeat(50);
     let host = format!("api.github.com.{label}.{label}.{label}.{label}.evil.example");
@@ -143,7 +201,7 @@ fn only_who_may_answer_has_buttons_and_none_for_a_path_that_no_rule_names() {
     for button in Button::ALL {
         assert_eq!(Button::of(button.id()), Some(button));
     }
-    assert_eq!(Button::of("gig_ever"), None, "for that somebody signs in");
+    assert_eq!(Button::of("gig_all"), None);
 }
 
 #[test]

@@ -140,8 +140,11 @@ async fn who_is_on_the_list_answers_by_a_button_once_and_is_named() {
     );
     let stranger = pressed(&lab, "gig_once", "a", "U2");
     assert_eq!(sent(&lab, "slack", &stranger).await, Err(403));
+    let other = pressed(&lab, "gig_all", "a", "U1");
+    assert_eq!(sent(&lab, "slack", &other).await, Err(400));
+    // Of one that is not set up for it.
     let ever = pressed(&lab, "gig_ever", "a", "U1");
-    assert_eq!(sent(&lab, "slack", &ever).await, Err(400));
+    assert_eq!(sent(&lab, "slack", &ever).await, Err(403));
     let mut unsigned = pressed(&lab, "gig_once", "a", "U1");
     unsigned.1.push('x');
     assert_eq!(sent(&lab, "slack", &unsigned).await, Err(401));
@@ -202,6 +205,51 @@ async fn who_is_on_the_list_answers_by_a_button_once_and_is_named() {
         );
     }
     assert!(told.len() > 1, "{told:?}");
+}
+
+#[tokio::test]
+async fn a_member_of_slack_who_writes_policies_here_writes_rules_from_there_and_no_other() {
+    let lab = lab(&["a", "b"]);
+    for (name, role) in [("ben", Role::Editor), ("cem", Role::Approver)] {
+        lab.make(&Change::AddUser {
+            name: name.parse().unwrap(),
+            role,
+            password: "x".to_owned(),
+        });
+    }
+    lab.make(&Change::SaveWebhook {
+        name: "slack".parse().unwrap(),
+        kind: WebhookKind::Slack,
+        url: SLACK.to_owned(),
+        answerers: ["U1=ben", "U2=cem", "U3", "U4=gone"]
+            .map(str::to_owned)
+            .to_vec(),
+        rules: true,
+        new: true,
+    });
+    told(&lab, "slack", &["a", "b"]);
+    let back = "https://hooks.slack.example/actions/T0/1/y";
+    lab.outbound.json(back, &json!({"ok": true}));
+    let version = || lab.app.store.policy("p", None).unwrap().unwrap();
+    for user in ["U2", "U3", "U4", "U9", "ben", "U1=ben"] {
+        for button in ["gig_ever", "gig_host_hour", "gig_host_ever"] {
+            let refused = sent(&lab, "slack", &pressed(&lab, button, "a", user)).await;
+            assert_eq!(refused, Err(403), "{user} {button}");
+        }
+    }
+    assert_eq!(version().head.version, 1);
+    let ever = sent(&lab, "slack", &pressed(&lab, "gig_ever", "a", "U1")).await;
+    assert!(ever.unwrap().ends_with(" by U1"));
+    let kept = version();
+    assert_eq!(kept.head.author, "webhook slack (U1, ben here)");
+    let rule = "{host: new.example, ports: [443], rules: [{methods: [GET], paths: [/x]}]}";
+    assert!(kept.document.contains(rule), "{}", kept.document);
+    let wide = sent(&lab, "slack", &pressed(&lab, "gig_host_ever", "b", "U1")).await;
+    assert!(wide.is_ok(), "{wide:?}");
+    let rule = "- {host: new.example, ports: [443]}";
+    assert!(version().document.contains(rule), "{}", version().document);
+    lab.app.attachments.close();
+    lab.app.attachments.wait().await;
 }
 
 #[tokio::test]
@@ -281,7 +329,8 @@ async fn under_the_two_person_rule_a_webhook_denies_and_no_more() {
 async fn who_was_taken_off_the_list_meanwhile_changes_nothing() {
     let lab = lab(&["a"]);
     set_up(&lab, "bot", WebhookKind::Generic, &["ana"]);
-    let caller = Caller::of_webhook("bot", ("ana", false), None);
+    let bot = lab.app.store.webhooks().unwrap().remove(0);
+    let caller = Caller::of_webhook(&bot, ("ana", false), None);
     set_up(&lab, "bot", WebhookKind::Generic, &["ben"]);
     let refused = answer_held(&lab.app, &caller, ("a".to_owned(), &Sight::All), true).await;
     assert_eq!(refused.unwrap_err().status(), StatusCode::FORBIDDEN);
