@@ -19,6 +19,7 @@ mod exit_status;
 mod fetch;
 mod images;
 mod local_api;
+mod log;
 mod node;
 mod output;
 mod private_places;
@@ -33,9 +34,8 @@ mod signing_key;
 mod stderr;
 mod usage;
 
-use std::{io::IsTerminal as _, process::ExitCode};
+use std::process::ExitCode;
 
-use anyhow::Context as _;
 use clap::Parser;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -68,7 +68,7 @@ fn live() -> ExitCode {
     };
     // While there is no other thread that looks at the environment.
     gig_vault::environment::take(&arguments.command.secret_variables());
-    if let Err(mistake) = start_log(matches!(arguments.command, args::Command::Serve(_))) {
+    if let Err(mistake) = log::start(matches!(arguments.command, args::Command::Serve(_))) {
         error_chain::print(&mistake);
         return ExitStatus::GIG_FAILED.into();
     }
@@ -122,57 +122,7 @@ fn raise_file_limit() {
     }
 }
 
-/// `GIG_LOG` is a tracing filter. By default only our own words count: a library's would tell what a program
-/// did to it. An appliance says what goes on; a command only what is wrong: standard error of a run belongs to
-/// the program.
-///
-/// # Errors
-/// The filter cannot be read: who asked for more words, or fewer, is not left with others.
-fn start_log(serves: bool) -> anyhow::Result<()> {
-    let default = if serves {
-        OF_AN_APPLIANCE
-    } else {
-        OF_A_COMMAND
-    };
-    let said = std::env::var_os(LOG).filter(|said| !said.is_empty());
-    let said = said.map_or_else(
-        || default.to_owned(),
-        |said| said.to_string_lossy().into_owned(),
-    );
-    let no_filter = || {
-        format!(
-            "{LOG}={said:?} is not a filter: write a level (off, error, warn, info, debug, trace), or parts with theirs (gig_proxy=debug,hyper=trace,warn)"
-        )
-    };
-    let filter = tracing_subscriber::EnvFilter::try_new(&said).with_context(no_filter)?;
-    // To the library a lone word that is no level is the name of a part, and shows all of that.
-    let is_level = |word: &str| word.parse::<tracing::level_filters::LevelFilter>().is_ok();
-    let is_part = |word: &str| word.contains(['=', '[', ':', '_']) || word == "gig";
-    let mut words = said.split(',').map(str::trim);
-    anyhow::ensure!(
-        words.all(|word| word.is_empty() || is_level(word) || is_part(word)),
-        no_filter()
-    );
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        // A failed write would be told by a macro that panics when standard error is gone or full.
-        .log_internal_errors(false)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_target(false)
-        .init();
-    Ok(())
-}
-
 /// No command needs more; a build without optimisation needs half of it.
 const LEAST_STACK: u64 = 2 * 1024 * 1024;
 /// What Linux gives a first thread.
 const STACK: usize = 8 * 1024 * 1024;
-
-/// The variable that says what is told on standard error.
-const LOG: &str = "GIG_LOG";
-
-/// By prefix: gig and every `gig_*` crate. What the proxy does for sandboxes is in the record, and a sandbox
-/// must not be able to fill a log, or to wait for one.
-const OF_AN_APPLIANCE: &str = "gig=info,gig_proxy=warn";
-const OF_A_COMMAND: &str = "gig=warn";

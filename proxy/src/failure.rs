@@ -9,6 +9,10 @@ use rustls::AlertDescription;
 
 use crate::upstream::{connect_proxy::ProxyFault, dial::DialError};
 
+pub mod words;
+
+use words::Words;
+
 /// Whose fault a failure is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Side {
@@ -83,18 +87,11 @@ impl Failure {
 }
 
 impl Failure {
-    /// What happened, with everything beneath it, for our log.
+    /// What happened, with everything beneath it, for our log: nothing that the other side wrote.
     #[must_use]
-    pub fn causes(&self) -> Option<String> {
+    pub fn causes(&self) -> Option<Words<'_>> {
         let error = self.source.as_deref()?;
-        let mut text = error.to_string();
-        let mut next = error.source();
-        while let Some(cause) = next {
-            text.push_str(": ");
-            text.push_str(&cause.to_string());
-            next = cause.source();
-        }
-        Some(text)
+        Some(Words::of(error))
     }
 
     /// The address that was refused or did not answer, for the record alone.

@@ -6,6 +6,7 @@ use std::{
     collections::HashMap,
     fs,
     io::{Read as _, Write as _},
+    net::SocketAddr,
     os::unix::process::{CommandExt as _, ExitStatusExt as _},
     path::Path,
     process::{Command, Output, Stdio},
@@ -176,6 +177,47 @@ fn the_value_is_in_gigs_own_memory_and_nowhere_else() {
         "the record tells the value"
     );
     assert_eq!(files_with_the_value(&lab.home()), [""; 0]);
+}
+
+/// SETTINGS, and a GOAWAY that says the value in its own words (RFC 9113 §6.8) with the code of a fault.
+fn farewell() -> Vec<u8> {
+    let words = value();
+    let length = u8::try_from(8 + words.len()).expect("a short value");
+    let ends = [0, 0, length, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2];
+    [&[0, 0, 0, 4, 0, 0, 0, 0, 0][..], &ends, words.as_bytes()].concat()
+}
+
+#[test]
+fn what_an_origin_says_where_there_is_no_answer_is_in_no_log() {
+    let lab = Lab::new();
+    let named = "named.example.com";
+    let at = |host| SocketAddr::new(lab.address_for(host), 443);
+    let origin = lab.tls(at(HOST), &[HOST], &["h2"], |conversation| {
+        // The preface and all that comes with it; the request may be behind it.
+        let mut some = vec![0; 64 * 1024];
+        let _before = conversation.read(&mut some)?;
+        conversation.write_all(&farewell())?;
+        conversation.drain()
+    });
+    let other = lab.tls(at(named), &[&value()], &["h2"], |c| c.drain());
+    let script = "ask() { curl -s -o /dev/null -w '%{http_code}\\n' \"$@\"; }
+        ask -H \"X-Token: $GITHUB_TOKEN\" https://api.example.com/; ask https://named.example.com/";
+    let run = subject(&lab).allow(named).run(["sh", "-c", script]);
+    let run = run.says("502\n502");
+    assert!(!origin.seen().is_empty() && !other.seen().is_empty());
+    let log = run.error_text();
+    for form in [value(), value().to_lowercase()] {
+        assert!(!log.contains(&form), "the log tells the value: {log}");
+        assert!(
+            !format!("{:?}", run.audit).contains(&form),
+            "the record does"
+        );
+    }
+    assert!(
+        log.contains("it is for other names than the one asked for"),
+        "{log}"
+    );
+    assert!(log.contains("connection error received"), "{log}");
 }
 
 #[test]

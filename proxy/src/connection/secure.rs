@@ -15,6 +15,7 @@ use crate::{
         connect::{Attempt, CLIENT_DISTRUSTS, Outcome, refuse_connect, refuse_finding},
         secret::shown_host,
     },
+    failure::words::Words,
     http::{
         linger::{Ending, Linger},
         session::{Aim, Session},
@@ -154,7 +155,7 @@ async fn terminate(
         }
         Err(error) => {
             tracing::info!(
-                %error, cause = std::error::Error::source(&error).map(tracing::field::display),
+                error = %Words::of(&error),
                 server.address = %shown_host(caller.subject(), &host.to_string()),
                 "no TLS with a sandbox"
             );

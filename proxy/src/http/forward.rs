@@ -437,7 +437,7 @@ pub(super) fn fail(mut exchange: Exchange, failure: Failure) -> (Asked, DenyReas
     tracing::info!(
         req.id = %asked.id, server.address = %asked.shown_host(), server.port = %asked.port,
         error.type = %reason, side = failure.side.as_str(),
-        cause = failure.causes(), "no answer from the origin"
+        cause = failure.causes().map(tracing::field::display), "no answer from the origin"
     );
     if let Some(alert) = failure.alert().and_then(|alert| alert.as_str()) {
         exchange.alerted(alert);

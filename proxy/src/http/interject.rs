@@ -22,6 +22,7 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{heads::Heads, unread::Unread};
+use crate::failure::words::Words;
 
 /// Where interim responses wait until the stream can take them; shared by stream and requests.
 #[derive(Debug, Default)]
@@ -206,7 +207,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Interjecting<S> {
         if let Err(error) = ready!(Pin::new(&mut self.inner).poll_shutdown(cx)) {
             // A program that is gone needs no farewell. To hyper it would be what ended the connection, in
             // place of what could not be read in it.
-            tracing::trace!(%error, "a connection was closed from the other side first");
+            tracing::trace!(error = %Words::of(&error), "a connection was closed from the other side first");
         }
         Poll::Ready(Ok(()))
     }

@@ -35,6 +35,7 @@ use super::{
 };
 use crate::{
     enforce::{connect::refuse_finding, secret::shown_host},
+    failure::words::Words,
     pipeline,
     seldom::Seldom,
     tls::downstream::Application,
@@ -159,7 +160,7 @@ where
 /// A connection ended: what of it could not be read is refused on the record.
 async fn record_refused(session: &Session, error: Option<Unreadable>) {
     let told = error.as_ref().and_then(|error| {
-        tracing::debug!(?error, "a connection from a sandbox ended badly");
+        tracing::debug!(error = %Words::of(error), "a connection from a sandbox ended badly");
         unreadable(session, error)
     });
     if let Some(reason) = told.or_else(|| malformed(session)) {

@@ -42,6 +42,7 @@ use super::{
     service::{answer, boxed},
     session::Session,
 };
+use crate::failure::words::Words;
 
 /// One HTTP/2 connection of a program, until it ends.
 pub struct Streams<S> {
@@ -228,7 +229,7 @@ impl Reply {
         *interim.status_mut() = status;
         *interim.headers_mut() = headers;
         if let Err(error) = reply.send_informational(interim) {
-            tracing::debug!(%error, "an interim response was not sent");
+            tracing::debug!(error = %Words::of(&error), "an interim response was not sent");
         }
     }
 
@@ -367,7 +368,7 @@ fn begin(
     match reply.send_response(head, last) {
         Ok(send) => Some(send),
         Err(error) => {
-            tracing::debug!(%error, "an answer was not sent");
+            tracing::debug!(error = %Words::of(&error), "an answer was not sent");
             reply.send_reset(Reason::INTERNAL_ERROR);
             None
         }

@@ -17,7 +17,7 @@ use hickory_resolver::{
     config::{ResolverConfig, ResolverOpts},
     lookup::Lookup,
     lookup_ip::LookupIp,
-    net::{NetError, runtime::TokioRuntimeProvider},
+    net::{DnsError, NetError, runtime::TokioRuntimeProvider},
     proto::rr::{Name, RecordType},
     system_conf::read_system_conf,
 };
@@ -96,7 +96,7 @@ impl Resolver {
                 Err(fail(DenyReason::NameNotResolved, "no address".to_owned()))
             }
             Ok(Ok(addresses)) => Ok(addresses),
-            Ok(Err(error)) => Err(fail(reason(&error), error.to_string())),
+            Ok(Err(error)) => Err(fail(reason(&error), words(&error))),
             Err(elapsed) => Err(fail(DenyReason::ResolverTimeout, elapsed.to_string())),
         }
     }
@@ -231,6 +231,15 @@ fn reason(error: &NetError) -> DenyReason {
         DenyReason::ResolverTimeout
     } else {
         DenyReason::NameNotResolved
+    }
+}
+
+/// Without what a name server wrote: of a chain of names, the library's own words say the last.
+fn words(error: &NetError) -> String {
+    match error {
+        NetError::Dns(DnsError::NoRecordsFound(_)) => "no address".to_owned(),
+        NetError::Msg(_) | NetError::Proto(_) => "no answer that can be read".to_owned(),
+        error => error.to_string(),
     }
 }
 

@@ -30,14 +30,17 @@ use tokio::{
 };
 use tokio_util::task::TaskTracker;
 
-use crate::http::{
-    backlog::Backlog,
-    body::{KeptRoom, Lent, Upload},
-    duplex::Duplex,
-    incoming::{Frames, Incoming},
-    interim::{Allowance, Interims, TooMuch},
-    limits,
-    pipe::{Piped, pipe},
+use crate::{
+    failure::words::Words,
+    http::{
+        backlog::Backlog,
+        body::{KeptRoom, Lent, Upload},
+        duplex::Duplex,
+        incoming::{Frames, Incoming},
+        interim::{Allowance, Interims, TooMuch},
+        limits,
+        pipe::{Piped, pipe},
+    },
 };
 
 /// An HTTP/2 connection; cloning shares it.
@@ -289,7 +292,7 @@ impl Http2 {
         drop(self.tasks.spawn(async move {
             tokio::select! {
                 piped = piped => if let Err(error) = piped {
-                    tracing::debug!(%error, "a request body did not go to its end");
+                    tracing::debug!(error = %Words::of(&error), "a request body did not go to its end");
                 },
                 _ = dropped => {}
             }

@@ -13,6 +13,8 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::failure::words::Words;
+
 /// A stream to an origin whose writes fail in silence.
 #[derive(Debug)]
 pub struct LastWords<S> {
@@ -48,7 +50,7 @@ impl<S: AsyncWrite + Unpin> LastWords<S> {
         }
         Poll::Ready(Ok(ready!(work(Pin::new(&mut self.inner))).unwrap_or_else(
             |error| {
-                tracing::debug!(%error, "an origin takes no more");
+                tracing::debug!(error = %Words::of(&error), "an origin takes no more");
                 self.deaf = true;
                 instead
             },

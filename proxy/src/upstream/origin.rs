@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     credential::sign::certificate::ClientIdentity,
-    failure::{Failure, Side},
+    failure::{Failure, Side, words::Words},
     http::{calm::Calm, gather::Gathering},
     seldom::Seldom,
     subject::{
@@ -278,7 +278,7 @@ fn no_protocol(error: impl std::error::Error + Send + Sync + 'static) -> Failure
 fn drive<C, E>(worker: &Worker, connection: C, guard: ConnectionGuard)
 where
     C: Future<Output = Result<(), E>> + Send + 'static,
-    E: std::fmt::Display,
+    E: std::error::Error + 'static,
 {
     let driven = async move {
         let revoked = pin!(guard.revoked());
@@ -286,6 +286,7 @@ where
             biased;
             ended = connection => {
                 if let Err(error) = ended {
+                    let error = Words::of(&error);
                     tracing::debug!(%error, "a connection to an origin ended badly");
                 }
             }

@@ -17,6 +17,7 @@ use super::{
     Stream,
     head::{self, Read},
 };
+use crate::failure::words::Words;
 
 /// The stream, and what is known of it.
 pub(super) struct Wire {
@@ -89,7 +90,7 @@ impl Wire {
                 Ok(Some(written @ 1..)) => self.written += written,
                 Ok(Some(0)) => self.sending = Sending::Refused,
                 Err(error) => {
-                    tracing::debug!(%error, "an origin takes no more");
+                    tracing::debug!(error = %Words::of(&error), "an origin takes no more");
                     self.sending = Sending::Refused;
                 }
             }
