@@ -26,6 +26,23 @@ play(async journey => {
   await other.getByLabel('Password').fill(PASSWORD);
   await journey.click(other, 'button', 'Sign in');
   await heading(other, 'Policies');
+  // What was refused is where the browser goes, however far below it stands.
+  await page.setViewportSize({ width: 900, height: 400 });
   await journey.to(page, '/people');
-  await heading(page, 'People');
+  await page.getByText('Make a token').click();
+  await page.getByLabel('What it is for').fill('ci');
+  await page.getByLabel('Scopes').fill('nonsense');
+  await journey.click(page, 'button', 'Make');
+  const alert = page.getByRole('alert');
+  check(/no scope nonsense/.test(await alert.innerText()), await alert.innerText());
+  check(await alert.evaluate(one => one === document.activeElement), 'the refusal has no focus');
+  const box = await alert.boundingBox();
+  check(box.y >= 0 && box.y + box.height <= 400, `the refusal is at ${box.y}`);
+  // Behind a sign-out nothing of a page that was seen comes back.
+  await page.setViewportSize({ width: 1280, height: 900 });
+  await journey.to(page, '/people');
+  await journey.click(page, 'button', 'Sign out');
+  await heading(page, 'Sign in');
+  await page.goBack();
+  await heading(page, 'Sign in');
 });
