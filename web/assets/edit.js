@@ -1,5 +1,5 @@
-// Checks a policy's document while it is typed: each mistake with its line, marked beside it; and asks before what is
-// not saved is left. What the
+// Checks a policy's document while it is typed: each mistake with its line, marked beside it; asks before what is
+// not saved is left, and keeps what was sent, in this tab, until it has arrived. What the
 // document or the answer says is set as text: it is never markup here.
 "use strict";
 (() => {
@@ -130,10 +130,39 @@
   // What is saved, checked or simulated goes along; whoever leaves in another way is asked before what they typed is lost.
   const form = area.form;
   const why = form.elements.namedItem("reason");
+  const version = form.elements.namedItem("version");
+  const place = "gig:sent:" + area.dataset.name;
   let sent = false;
   form.addEventListener("submit", () => {
     sent = true;
+    // Where it does not arrive, or gig cannot take it, it is found here again.
+    try {
+      sessionStorage.setItem(place, JSON.stringify({ version: version.value, text: area.value }));
+    } catch {
+      // More than this browser keeps: then it is asked for by nobody.
+    }
   });
+  const back = () => {
+    const kept = JSON.parse(sessionStorage.getItem(place) || "null");
+    if (kept === null) return;
+    const over = kept.version !== version.value || kept.text === area.value || "typed" in area.dataset;
+    if (over) {
+      sessionStorage.removeItem(place);
+      return;
+    }
+    const offer = note("warn", "What you last sent from here is not in this version. ", []);
+    const again = make("button", "Put it back", "quiet small");
+    again.type = "button";
+    again.addEventListener("click", () => {
+      area.value = kept.text;
+      offer.remove();
+      area.dispatchEvent(new Event("input"));
+      area.focus();
+    });
+    offer.append(again);
+    typed.before(offer);
+  };
+  back();
   // Back here, by the browser's own memory of the page.
   addEventListener("pageshow", () => {
     sent = false;

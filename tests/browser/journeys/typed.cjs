@@ -58,4 +58,17 @@ play(async journey => {
   await journey.to(page, '/policies/web/edit');
   await journey.go(page, slip);
   check(asked.length === 2, 'asked about what is saved');
+  // What was sent and did not arrive is found again in this tab.
+  await journey.to(page, '/policies/web/edit');
+  check(await page.getByRole('button', { name: 'Put it back' }).count() === 0, 'what is saved is offered');
+  await area.fill('version: 1\negress:\n  - host: lost.example\n');
+  const edit = '**/policies/web/edit';
+  await page.route(edit, route => route.request().method() === 'POST' ? route.fulfill({ body: 'away for a moment' }) : route.continue());
+  await page.getByRole('button', { name: 'Save', exact: true }).first().click();
+  await page.getByText('away for a moment').waitFor();
+  await page.unroute(edit);
+  await journey.to(page, '/policies/web/edit');
+  check(!(await area.inputValue()).includes('lost.example'), 'it was saved');
+  await page.getByRole('button', { name: 'Put it back' }).click();
+  check((await area.inputValue()).includes('- host: lost.example'), await area.inputValue());
 });

@@ -156,7 +156,7 @@ pub(crate) async fn sign_out(State(app): State<Arc<App>>, caller: Caller) -> Ans
     }
     let cookie = [(header::SET_COOKIE, cookie::clear(&app)?)];
     // Pages that a browser holds to go back to (`no-store` does not keep all from it) are nobody's any more.
-    let held = [(CLEAR_SITE_DATA, "\"cache\"")];
+    let held = [(CLEAR_SITE_DATA, "\"cache\", \"storage\"")];
     Ok((cookie, held, to("/sign-in")).into_response())
 }
 
