@@ -13,6 +13,8 @@ use crate::{
     outbound::{OutboundAnswer, OutboundError},
 };
 
+mod tried;
+
 const ISSUER: &str = "https://idp.example";
 const DISCOVERY: &str = "https://idp.example/.well-known/openid-configuration";
 const TOKEN: &str = "https://idp.example/token";
