@@ -3,12 +3,14 @@
 //! A request that policy captures is forwarded like any other. Its answer is read whole, and every token
 //! in it (RFC 6749 §5.1, OpenID Connect Core §3.1.3.3, RFC 8628 §3.2) is put into the sandbox's wallet
 //! and stands in the answer as a sentinel. An answer that cannot be taken apart does not come back, unless
-//! nothing in it is long enough to be a token.
+//! nothing in it is long enough to be a token; where it says no success, words and numbers may be as long.
 //!
 //! ```text
 //! names      what they are called
 //! answer     where tokens stand in JSON and in forms
 //! fields     where they stand in header fields and cookies
+//! nested     JSON that is a text within JSON or a form
+//! prose      texts that hold none
 //! overlay    the wallet's tokens: bounded, expiring, gone with the sandbox
 //! ```
 
@@ -21,7 +23,11 @@ use http::{
 };
 use zeroize::Zeroizing;
 
-use self::{answer::Token, names::Field};
+use self::{
+    answer::Token,
+    names::Field,
+    prose::{is_prose, says_nothing},
+};
 use super::{
     coding::{Coded, DecodeError, Decoder, accepted, coded},
     digested::DIGESTS,
@@ -36,7 +42,9 @@ use super::{
 mod answer;
 mod fields;
 mod names;
+mod nested;
 pub mod overlay;
+mod prose;
 
 /// What becomes of the tokens in one answer.
 pub struct Capture {
@@ -144,7 +152,7 @@ impl Capture {
         let decoder = match coded(headers) {
             Coded::Plain => None,
             Coded::Known(codings) => Some(Decoder::new(&codings, memory)?),
-            Coded::Unknown => return Err(CaptureError::Undecodable),
+            Coded::Unknown | Coded::TooMany => return Err(CaptureError::Undecodable),
         };
         Ok(Gathering {
             decoder,
@@ -175,10 +183,16 @@ impl Capture {
             match answer::take_apart(&plain, (&media, &self.from), keep) {
                 Ok(shown) if bare || shown.told || says_nothing(&shown.body) => shown.body,
                 Ok(_) => return Err(CaptureError::NoToken),
-                // A page that says what went wrong holds no token; neither does anything else that says
-                // no.
-                Err(CaptureError::Unparsable) if !status.is_success() || says_nothing(&plain) => {
+                Err(CaptureError::Unparsable) if says_nothing(&plain) => plain.to_vec(),
+                // A page that says what went wrong, where no token can be in it.
+                Err(CaptureError::Unparsable) if !status.is_success() && is_prose(&plain) => {
                     plain.to_vec()
+                }
+                // It leads on by its header section.
+                Err(CaptureError::Unparsable) if status.is_redirection() => {
+                    let left = "the text of a redirect was left out: it may hold a token";
+                    self.tally.found(left.to_owned());
+                    Vec::new()
                 }
                 Err(error) => return Err(error),
             }
@@ -309,12 +323,6 @@ impl From<DecodeError> for CaptureError {
             DecodeError::NoMemory(none) => Self::NoMemory(none),
         }
     }
-}
-
-/// Whether no word of a text is long enough to be a credential: `{"revoked": true}`, `OK`.
-fn says_nothing(text: &[u8]) -> bool {
-    let apart = |octet: &u8| octet.is_ascii_whitespace() || b"\"'{}[](),:<>".contains(octet);
-    text.split(apart).all(|word| word.len() < SHORTEST_TOKEN)
 }
 
 /// The header section of a body that was put together anew.

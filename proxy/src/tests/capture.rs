@@ -20,6 +20,7 @@ mod elsewhere;
 mod identity;
 mod member;
 mod overridden;
+mod saying_no;
 
 const POLICY: &str = "
 version: 1
@@ -173,6 +174,8 @@ async fn mint(request: Request<Incoming>) -> Response<Body> {
         ))),
         "/token/error" => answer(400, json).body(full("{\"error\": \"invalid_grant\"}")),
         "/token/pending" => answer(200, json).body(full("{\"error\": \"authorization_pending\"}")),
+        // What cannot be taken apart, where it says no success.
+        path if path.starts_with("/token/no/") => saying_no::answer(path),
         "/token/page" => answer(503, "text/html").body(full("<p>later")),
         "/token/empty" => answer(200, json).body(empty()),
         "/token/revoked" => answer(200, json).body(full("{\"revoked\": true}")),

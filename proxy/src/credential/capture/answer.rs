@@ -14,6 +14,7 @@ use zeroize::{Zeroize, Zeroizing};
 use super::{
     CaptureError, SHORTEST_TOKEN,
     names::{Field, is_called_credential, is_credential, lifetime},
+    nested,
 };
 use crate::credential::{needles::SHORTEST, place::Escape};
 
@@ -45,16 +46,23 @@ pub(super) fn take_apart(
         return json(body, from, keep);
     }
     let form = matches!(media, "application/x-www-form-urlencoded" | "text/plain");
-    if form && memchr::memchr(b'=', body).is_some() {
-        return self::form(body, from, keep);
+    // A form has no lines; what has some is a text, and may hold a token in any of them.
+    let lines = memchr::memchr2(b'\r', b'\n', body.trim_ascii()).is_some();
+    if !form || lines || memchr::memchr(b'=', body).is_none() {
+        return Err(CaptureError::Unparsable);
     }
-    Err(CaptureError::Unparsable)
+    match self::form(body, from, keep) {
+        // It may as well be words with such a sign somewhere.
+        Ok(shown) if media == "text/plain" && !shown.told => Err(CaptureError::Unparsable),
+        shown => shown,
+    }
 }
 
 /// Whether a header field's value holds a parameter with a token, as an implicit grant's redirect does
 /// (RFC 6749 §4.2.2), or one that `from` names.
 pub(super) fn holds_token_parameter(value: &[u8], from: &[SecretPlace]) -> bool {
-    let mut names = value.split(|octet| matches!(octet, b'?' | b'#' | b'&' | b' ' | b';'));
+    let apart = |octet: &u8| octet.is_ascii_whitespace() || b"?#&;,\"'".contains(octet);
+    let mut names = value.split(apart);
     names.any(|pair| {
         let Some(equals) = memchr::memchr(b'=', pair) else {
             return false;
@@ -85,6 +93,7 @@ fn json(
         told: is_empty(&value),
         error: false,
         long: false,
+        deeper: DEEPEST,
     };
     let walked = walk.value(&mut value, false);
     let told = walk.told || (walk.error && !walk.long);
@@ -122,6 +131,8 @@ struct Walk<'a, K> {
     error: bool,
     /// And holds something else that is long enough to be one.
     long: bool,
+    /// How many texts within texts may follow.
+    deeper: u8,
 }
 
 impl<K: FnMut(Token) -> Result<Arc<str>, CaptureError>> Walk<'_, K> {
@@ -133,12 +144,40 @@ impl<K: FnMut(Token) -> Result<Arc<str>, CaptureError>> Walk<'_, K> {
                 items.try_for_each(|item| self.value(item, explains))
             }
             Value::Object(fields) => self.object(fields, explains),
-            Value::String(text) => {
-                self.long |= !explains && text.len() >= SHORTEST_TOKEN;
-                Ok(())
-            }
+            Value::String(text) => self.text(text, explains),
             Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
         }
+    }
+
+    /// A text that nobody calls a token: JSON of its own, as queues and signed payloads have it, is looked through.
+    fn text(&mut self, text: &mut String, explains: bool) -> Result<(), CaptureError> {
+        let explained = explains && !holds_token_parameter(text.as_bytes(), self.from);
+        self.long |= !explained && text.len() >= SHORTEST_TOKEN;
+        let Some((mut value, writing)) = nested::within(text) else {
+            return Ok(());
+        };
+        let Some(deeper) = self.deeper.checked_sub(1) else {
+            wipe(&mut value);
+            return Err(CaptureError::Strange);
+        };
+        let mut walk = Walk {
+            from: self.from,
+            keep: &mut *self.keep,
+            told: false,
+            error: false,
+            long: false,
+            deeper,
+        };
+        let walked = walk.value(&mut value, explains);
+        let told = walk.told;
+        if walked.is_ok() && told {
+            let written = nested::write(&value, writing).ok_or(CaptureError::Unparsable);
+            text.zeroize();
+            *text = written?;
+        }
+        wipe(&mut value);
+        self.told |= told;
+        walked
     }
 
     /// What is called a credential: words, or more that is looked through.
@@ -290,7 +329,19 @@ fn form(
             }
             None => {
                 error |= is_error(name) && !value.is_empty();
-                long |= !is_of_error(name) && value.len() >= SHORTEST_TOKEN;
+                let mut text = Zeroizing::new(String::from_utf8_lossy(value).into_owned());
+                let mut walk = Walk {
+                    from,
+                    keep: &mut keep,
+                    told: false,
+                    error: false,
+                    long: false,
+                    deeper: DEEPEST,
+                };
+                walk.text(&mut text, is_of_error(name))?;
+                long |= walk.long;
+                told |= walk.told;
+                let value = if walk.told { text.as_bytes() } else { value };
                 Escape::Percent.write(value, &mut out);
             }
         }
@@ -311,6 +362,8 @@ fn unescaped(text: &[u8]) -> Zeroizing<Vec<u8>> {
 
 /// Slack's: who has its `url` may post.
 const WEBHOOK: &str = "incoming_webhook";
+/// Texts of JSON within texts of JSON; what goes deeper is refused.
+const DEEPEST: u8 = 4;
 /// What is shorter is not looked for anywhere, so that keeping it back would keep nothing.
 const SHORTEST_CREDENTIAL: usize = SHORTEST;
 

@@ -110,7 +110,33 @@ fn what_says_no_is_told_and_what_says_nothing_is_not() {
     assert!(!taken(&format!("error=x&data={TOKEN}"), form).unwrap().1);
     let told = r#"{"error":"x","error_description":"What was given has expired."}"#;
     assert!(taken(told, json).unwrap().1);
-    assert!(!taken("a=b", "text/plain").unwrap().1);
+    let plain = "text/plain";
+    for (text, media) in [
+        ("a=b", plain),
+        ("the token is T (a=b)", plain),
+        ("error=none\naccess_token=T", plain),
+        ("error=none\r\naccess_token=T", form),
+    ] {
+        let text = text.replace('T', TOKEN);
+        assert_eq!(
+            taken(&text, media).unwrap_err(),
+            CaptureError::Unparsable,
+            "{text}"
+        );
+    }
+    // What explains is no place for one either.
+    for (text, media) in [
+        ("error=none%0aaccess_token%3dT", form),
+        ("error=x&error_uri=https://a.test/%23access_token%3dT", form),
+        (
+            r#"{"error":"x","error_description":"use access_token=T"}"#,
+            json,
+        ),
+        (r#"{"error":"none\naccess_token=T"}"#, json),
+    ] {
+        let text = text.replace('T', "r3al-token-of-it-and-more");
+        assert!(!taken(&text, media).unwrap().1, "{text}");
+    }
     for strange in [
         r#"{"access_token":{"value":"T"}}"#,
         r#"{"a":[{"id_token":7}]}"#,
@@ -164,6 +190,60 @@ fn credentials_under_other_names_are_found_beside_a_token() {
     // What is called so and holds none is what it is.
     let plain = r#"{"error":"x","password":false,"token":{"expires_at":"2026-11-23T03:00:00Z"},"token_type":"bearer"}"#;
     assert_eq!(taken(plain, "application/json").unwrap().0, plain);
+}
+
+#[test]
+fn json_that_is_a_text_is_looked_through() {
+    use base64::{
+        Engine as _,
+        engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD},
+    };
+    let json = "application/json";
+    let inner = format!(r#"{{"access_token":"{TOKEN}","refresh_token":"{TOKEN}","n":[10]}}"#);
+    let shown = r#"{"access_token":"S0","n":[10],"refresh_token":"S0"}"#;
+    let quoted = |text: &str| serde_json::to_string(text).unwrap();
+    let outer = |text: &str| format!(r#"{{"access_token":"{TOKEN}","payload":{}}}"#, quoted(text));
+    let expected = |text: &str| format!(r#"{{"access_token":"S0","payload":{}}}"#, quoted(text));
+    for (text, of) in [
+        (inner.clone(), shown.to_owned()),
+        (format!(" [{inner}]\n"), format!("[{shown}]")),
+        (STANDARD.encode(&inner), STANDARD.encode(shown)),
+        (
+            URL_SAFE_NO_PAD.encode(&inner),
+            URL_SAFE_NO_PAD.encode(shown),
+        ),
+        (
+            format!("{{\"deeper\":{}}}", quoted(&inner)),
+            format!("{{\"deeper\":{}}}", quoted(shown)),
+        ),
+    ] {
+        let (text, told, fields) = (taken(&outer(&text), json)).unwrap();
+        assert_eq!((&*text, told, fields.len()), (&*expected(&of), true, 3));
+    }
+    // Also where nothing else is a token, and in a form.
+    let alone = format!(r#"{{"body":{}}}"#, quoted(&inner));
+    assert!(taken(&alone, json).unwrap().1);
+    let form = format!(
+        "payload={}&x=1",
+        percent_encoding::utf8_percent_encode(&inner, percent_encoding::NON_ALPHANUMERIC)
+    );
+    let (text, told, _) = taken(&form, "application/x-www-form-urlencoded").unwrap();
+    assert!(told && !text.contains("r3al"), "{text}");
+    // What holds none stays as it was written.
+    let plain = r#"{"access_token":"T","note":"{ \"a\" : [1,2] }","x":"eyJhIjogMX0="}"#;
+    let plain = plain.replace("\"T\"", &format!("\"{TOKEN}\""));
+    let (text, ..) = taken(&plain, json).unwrap();
+    assert!(
+        text.contains(r#""{ \"a\" : [1,2] }""#) && text.contains("eyJhIjogMX0="),
+        "{text}"
+    );
+    let strange = outer(r#"{"access_token":{"value":"T"}}"#);
+    assert_eq!(taken(&strange, json).unwrap_err(), CaptureError::Strange);
+    let deep = (0..6).fold(inner, |inner, _| format!(r#"{{"x":{}}}"#, quoted(&inner)));
+    assert_eq!(
+        taken(&outer(&deep), json).unwrap_err(),
+        CaptureError::Strange
+    );
 }
 
 #[test]
