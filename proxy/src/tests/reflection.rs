@@ -360,14 +360,15 @@ async fn a_value_in_a_body_comes_back_as_its_sentinel_however_it_is_sent() {
 }
 
 #[tokio::test]
-async fn what_was_not_changed_keeps_its_strong_tag_and_its_digest() {
+async fn what_was_not_changed_keeps_its_strong_tag() {
     let (lab, _sentinel, _origin) = lab("http/1.1").await;
     let mut client = lab.https("api.test", "http/1.1").await;
     let mut request = ask("/plain", "", &[]);
     request.headers_mut().remove("authorization");
     let answer = client.send(request).await;
     assert_eq!(answer.header("etag"), "\"tag\"");
-    assert_eq!(answer.header("x-amz-checksum-crc32"), "AAAAAA==");
+    // What the host has may be of a request that carried the value.
+    assert_eq!(answer.header("x-amz-checksum-crc32"), "");
 }
 
 #[tokio::test]

@@ -14,6 +14,8 @@
 //! - An entity tag of what was coded or may have been changed is weak, as for any other representation of it
 //!   (RFC 9110 §8.8.1), and nobody is asked whether what has a weak tag, or only a date, is still the same:
 //!   another sandbox's copy of it holds other sentinels. What may have been changed is said to hash to nothing.
+//! - Where a value may be placed no answer says what anything hashes to, changed or not: what the host kept of a
+//!   request that carried the value would be said to. Nor does an entity tag, once a body carried one.
 
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
@@ -27,7 +29,7 @@ use super::{
     Scrub, Scrubbers,
     grpc::{Compressed, Messages, compressed, is_enveloped},
     stream::Fit,
-    validators::{Weakened, ask_anew, forget_digests},
+    validators::{Weakened, ask_anew, forget_digests, forget_sums},
     work::{Rewriter, Work},
 };
 use crate::{
@@ -199,6 +201,7 @@ impl Returning {
                 return Err(Unreadable::Piece);
             }
             headers.remove(ACCEPT_RANGES);
+            self.sums(headers);
         }
         let coded = coded(headers);
         if empty && !self.head {
@@ -223,6 +226,7 @@ impl Returning {
                     Plan::Stream(Work::looking(looking, scrubbers(), rewriter))
                 }
             }
+            Coded::TooMany => return Err(Unreadable::Coding),
             Coded::Unknown if self.bound => return Err(Unreadable::Coding),
             Coded::Unknown => {
                 self.tally
@@ -279,10 +283,22 @@ impl Returning {
         )))
     }
 
+    /// Leaves out what says what something with a value hashes to: of this request's body, or of what the host
+    /// kept of another's. A checksum gives the value away, and so does any sum of one that can be guessed.
+    fn sums(&self, headers: &mut HeaderMap) {
+        forget_sums(headers);
+        if self.tally.body_changed() {
+            self.weakened.gave();
+        }
+        self.weakened.forget_hashes(headers);
+    }
+
     /// Replaces values in a trailer section; behind a body that may have been changed it says nothing of it.
     pub fn trailers(&self, trailers: &mut HeaderMap, changed: bool) {
         self.fields(trailers);
-        if changed {
+        if self.carrying {
+            self.sums(trailers);
+        } else if changed {
             forget_digests(trailers);
         }
     }

@@ -4,19 +4,25 @@
 use std::{
     collections::{HashSet, VecDeque},
     hash::{BuildHasher, RandomState},
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 use http::{
-    HeaderMap, HeaderValue, Method,
+    HeaderMap, HeaderName, HeaderValue, Method,
     header::{ETAG, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH},
 };
 use parking_lot::Mutex;
 
 use crate::credential::digested::DIGESTS;
 
-/// The entity tags that a sandbox was shown as weak and that are strong at the origin; the latest of them.
+/// What a sandbox was shown of validators.
 #[derive(Debug, Default)]
-pub struct Weakened(Mutex<Tags>);
+pub struct Weakened {
+    /// The entity tags that are strong at the origin and were shown as weak; the latest of them.
+    tags: Mutex<Tags>,
+    /// A body of the sandbox's carried a value: what some host has since may hash to a sum of it.
+    gave: AtomicBool,
+}
 
 #[derive(Debug, Default)]
 struct Tags {
@@ -34,8 +40,21 @@ impl Weakened {
             && tag.as_bytes().starts_with(b"\"")
             && let Ok(weak) = HeaderValue::from_bytes(&[b"W/", tag.as_bytes()].concat())
         {
-            self.0.lock().add(tag.as_bytes());
+            self.tags.lock().add(tag.as_bytes());
             headers.insert(ETAG, weak);
+        }
+    }
+
+    /// A body carried a value.
+    pub(super) fn gave(&self) {
+        self.gave.store(true, Ordering::Relaxed);
+    }
+
+    /// Leaves an entity tag out that looks like a hash, where one may be of a value.
+    pub(super) fn forget_hashes(&self, headers: &mut HeaderMap) {
+        let hash = headers.get(ETAG).is_some_and(|tag| is_hash(tag.as_bytes()));
+        if hash && self.gave.load(Ordering::Relaxed) {
+            headers.remove(ETAG);
         }
     }
 
@@ -47,7 +66,7 @@ impl Weakened {
             return;
         }
         headers.remove(IF_MATCH);
-        let tags = self.0.lock();
+        let tags = self.tags.lock();
         for line in lines {
             let strong = tags.strong(line.as_bytes());
             let line = HeaderValue::from_bytes(&strong).unwrap_or(line);
@@ -132,6 +151,47 @@ pub(super) fn forget_digests(headers: &mut HeaderMap) {
     }
 }
 
+/// The same with what stores say of what they keep, and of sums that no request holds.
+pub(super) fn forget_sums(headers: &mut HeaderMap) {
+    forget_digests(headers);
+    for name in KEPT {
+        headers.remove(name);
+    }
+    let sums = headers
+        .keys()
+        .filter(|name| name.as_str().starts_with(CHECKSUM));
+    let sums: Vec<_> = sums.cloned().collect();
+    for name in sums {
+        headers.remove(name);
+    }
+}
+
+/// MD5 and longer in hexadecimal digits, with the number of parts that S3 puts behind it, or in Base64.
+fn is_hash(tag: &[u8]) -> bool {
+    let tag = tag.strip_prefix(b"W/").unwrap_or(tag).trim_ascii();
+    let tag = tag.strip_prefix(b"\"").unwrap_or(tag);
+    let tag = tag.strip_suffix(b"\"").unwrap_or(tag);
+    let hexadecimal = tag.iter().take_while(|octet| octet.is_ascii_hexdigit());
+    if hexadecimal.count() >= SHORTEST_HASH {
+        return true;
+    }
+    let of_base64 = |octet: &u8| octet.is_ascii_alphanumeric() || b"+/-_=".contains(octet);
+    let signs = tag.iter().filter(|octet| **octet == b'=').count();
+    matches!(tag.len() - signs, 22 | 27 | 43 | 64 | 86) && tag.iter().all(of_base64)
+}
+
+/// What says so of what a store keeps, and what a request's signature covers.
+const KEPT: [HeaderName; 5] = [
+    HeaderName::from_static("x-ms-blob-content-md5"),
+    HeaderName::from_static("x-ms-content-md5"),
+    HeaderName::from_static("x-oss-hash-crc64ecma"),
+    HeaderName::from_static("x-cos-hash-crc64ecma"),
+    HeaderName::from_static("x-amz-content-sha256"),
+];
+/// S3 adds to these.
+const CHECKSUM: &str = "x-amz-checksum-";
+/// 64 bits: what is shorter is a size, or a moment.
+const SHORTEST_HASH: usize = 16;
 const WEAK: &[u8] = b"W/\"";
 /// An editor of many things at once.
 const MOST: usize = 4096;
@@ -179,6 +239,38 @@ mod tests {
         headers.insert(IF_MATCH, headers[ETAG].clone());
         weakened.strengthen(&mut headers);
         assert_eq!(headers[IF_MATCH], "\"a\"");
+    }
+
+    #[test]
+    fn once_a_value_went_no_tag_shows_a_hash() {
+        let weakened = Weakened::default();
+        let md5 = "5d41402abc4b2a76b9719d911017c592";
+        let shown = |weakened: &Weakened, tag: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(ETAG, HeaderValue::from_str(tag).unwrap());
+            weakened.forget_hashes(&mut headers);
+            headers.contains_key(ETAG)
+        };
+        let hashes = [
+            format!("\"{md5}\""),
+            format!("W/\"{md5}\""),
+            format!("\"{md5}-3\""),
+            "\"XUFAKrxLKna5cZ2REBfFkg==\"".to_owned(),
+            "\"XUFAKrxLKna5cZ2REBfFkg\"".to_owned(),
+        ];
+        assert!(hashes.iter().all(|tag| shown(&weakened, tag)));
+        weakened.gave();
+        for tag in hashes {
+            assert!(!shown(&weakened, &tag), "{tag}");
+        }
+        for tag in [
+            "\"17\"",
+            "W/\"5f3e8a-62b1c\"",
+            "\"rev-12\"",
+            "\"0x8D4BCC2E4835CD0\"",
+        ] {
+            assert!(shown(&weakened, tag), "{tag}");
+        }
     }
 
     #[test]

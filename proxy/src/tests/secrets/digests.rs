@@ -9,7 +9,10 @@ use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 
 use super::{DenyReason, StatusCode, World, post};
-use crate::tests::lab::client::Body;
+use crate::tests::lab::{
+    client::{Answer, Body, empty, full},
+    origin::Origin,
+};
 
 fn sha256(octets: &[u8]) -> String {
     format!("sha-256=:{}:", STANDARD.encode(digest(&SHA256, octets)))
@@ -258,5 +261,66 @@ async fn a_word_in_place_of_a_checksum_becomes_none() {
         let kept = seen.headers.get("x-bz-content-sha1");
         assert_eq!(kept.is_some_and(|kept| kept == word), goes, "{word}");
         assert_eq!(kept.is_none(), !goes, "{word}");
+    }
+}
+
+/// As S3 answers: what it stored, by every sum that it was asked for. A GET shows what was stored last.
+async fn store(request: Request<hyper::body::Incoming>) -> http::Response<Body> {
+    let octets = request.into_body().collect().await.unwrap().to_bytes();
+    let mut answer = http::Response::new(full(Bytes::new()));
+    for (name, value) in [
+        ("etag", "\"20a5bae3857cb1c74673da35278e0758\""),
+        ("x-amz-checksum-crc32", "4aSnpA=="),
+        ("x-amz-checksum-crc64nvme", "AAAAAAAAAAA="),
+        ("x-amz-checksum-xxhash64", "AAAAAAAAAAA="),
+        ("content-md5", "IKW644V8scdGc9o1J44HWA=="),
+        ("x-goog-hash", "md5=IKW644V8scdGc9o1J44HWA=="),
+        ("x-ms-blob-content-md5", "IKW644V8scdGc9o1J44HWA=="),
+        ("repr-digest", "sha-256=:AAAA:"),
+    ] {
+        answer.headers_mut().insert(name, value.parse().unwrap());
+    }
+    let length = octets.len().to_string();
+    answer
+        .headers_mut()
+        .insert("x-length", length.parse().unwrap());
+    answer
+}
+
+#[tokio::test]
+async fn no_answer_says_what_something_with_a_value_hashes_to() {
+    let origin = Origin::https("api.test", &["http/1.1"], store).await;
+    let world = World::before(origin, "api.test", "v4lue-of-the-token-1");
+    let sums = |answer: &Answer| {
+        let names = answer.headers.keys().map(http::HeaderName::as_str);
+        let told = |name: &&str| {
+            ["checksum", "md5", "digest", "hash"]
+                .iter()
+                .any(|part| name.contains(part))
+        };
+        names.filter(told).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let get = |method: &str| {
+        Request::builder()
+            .method(method)
+            .uri("/")
+            .body(empty())
+            .unwrap()
+    };
+    // What the host has of another's request may hold a value, too; its tag is not known to.
+    let before = world.send("api.test", get("GET")).await;
+    assert_eq!(sums(&before), [""; 0]);
+    assert!(before.headers.contains_key("etag"));
+    let put = world
+        .send("api.test", post("text/plain", world.sentinel.clone()))
+        .await;
+    assert_eq!(put.header("x-length"), "20", "{put:?}");
+    for answer in [
+        put,
+        world.send("api.test", get("GET")).await,
+        world.send("api.test", get("HEAD")).await,
+    ] {
+        assert_eq!(sums(&answer), [""; 0], "{answer:?}");
+        assert!(!answer.headers.contains_key("etag"), "{answer:?}");
     }
 }
