@@ -8,12 +8,12 @@ use gig_policy::{SandboxId, SecretGrant, SecretName};
 use gig_vault::{Secret, SecretUnavailable};
 use http::{HeaderMap, header::CONTENT_TYPE};
 
-use self::aside::Aside;
+use self::{aside::Aside, boundary::boundary, unreadable::Unreadable};
 use super::{
     coding::{Coded, Coding, Undone, coded, is_chunked_within},
     inject::{Stopped, trailers::place_trailers},
-    media::{TEXT, is_json, is_xml, media},
-    memory::{Memory, NoMemory},
+    media::{TEXT, is_doubted, is_json, is_xml, media},
+    memory::Memory,
     misuse::{Bearer, Guard, Pieces, Standing},
     place::{Escape, Replacement},
     rewrite::{Rewrite, RewriteError},
@@ -25,6 +25,8 @@ use super::{
 };
 
 mod aside;
+mod boundary;
+mod unreadable;
 
 /// What happens to one body.
 #[derive(Clone)]
@@ -39,6 +41,8 @@ pub struct BodyPlan {
     /// Of a multipart body: what stands between its parts.
     boundary: Option<Arc<[u8]>>,
     coded: Coded,
+    /// It is said to be of several types.
+    doubted: bool,
     /// Messages that say their own length, where such may be compressed by this.
     messages: Option<Coding>,
     tally: Arc<Tally>,
@@ -112,23 +116,6 @@ impl Rewrite for Guarded {
     }
 }
 
-/// There is no memory for a decoder: nothing of the body passes.
-struct Unreadable(NoMemory);
-
-impl Rewrite for Unreadable {
-    fn push(&mut self, _: &[u8], _: &mut Vec<u8>) -> Result<(), RewriteError> {
-        Err(self.0.into())
-    }
-
-    fn finish(&mut self, _: &mut Vec<u8>) -> Result<(), RewriteError> {
-        Err(self.0.into())
-    }
-
-    fn held(&self) -> usize {
-        0
-    }
-}
-
 impl BodyPlan {
     /// For the body that `headers` announce.
     #[must_use]
@@ -147,6 +134,7 @@ impl BodyPlan {
             kind: kind(headers),
             boundary: boundary(headers),
             coded: coded(headers),
+            doubted: is_doubted(headers),
             messages: messages(headers),
             tally: Arc::clone(tally),
             memory: Arc::clone(memory),
@@ -207,7 +195,7 @@ impl BodyPlan {
     /// Whether the body may come out with another length.
     #[must_use]
     pub fn may_change(&self) -> bool {
-        let readable = self.coded != Coded::Unknown;
+        let readable = !matches!(self.coded, Coded::Unknown | Coded::TooMany);
         // Without its coding it would have another length.
         let told = self.kind.lengths == Lengths::Told && self.coded != Coded::Plain;
         let free = self.kind.escape.is_some() && !self.kind.fixed && !told;
@@ -254,6 +242,18 @@ impl BodyPlan {
                 aside: None,
             };
         }
+        let layers = (self.coded == Coded::TooMany).then_some(RewriteError::Layers);
+        if let Some(why) = layers.or_else(|| self.doubted.then_some(RewriteError::Types)) {
+            return Passes {
+                guard: None,
+                rewrite: Some(Box::new(Unreadable::new(why))),
+                aside: None,
+            };
+        }
+        if self.coded == Coded::Unknown {
+            // Nobody here can say what it holds: it is looked at as it is, and whoever reads the record knows.
+            self.tally.found(UNDONE.to_owned());
+        }
         let mut guard = self.guard();
         let escape = self.kind.escape.filter(|_| self.may_change());
         let Some(escape) = escape else {
@@ -270,7 +270,7 @@ impl BodyPlan {
                     let memory = Arc::clone(&self.memory);
                     Box::new(Aside::new(looks, coding, memory))
                 }),
-                Coded::Unknown => None,
+                Coded::Unknown | Coded::TooMany => None,
             };
             // A coding has room for other text as well: names, comments, and what follows its end.
             if aside.is_some() {
@@ -300,7 +300,7 @@ impl BodyPlan {
                     aside: None,
                 }
             }
-            Coded::Plain | Coded::Unknown => Passes {
+            Coded::Plain | Coded::Unknown | Coded::TooMany => Passes {
                 guard: Some(guard),
                 rewrite: Some(Box::new(swap)),
                 aside: None,
@@ -332,7 +332,7 @@ impl BodyPlan {
     fn undone(&self, codings: &[Coding], guarded: Guarded) -> Box<dyn Rewrite> {
         match Undone::new(codings, &self.memory, guarded) {
             Ok(undone) => Box::new(undone),
-            Err(none) => Box::new(Unreadable(none)),
+            Err(none) => Box::new(Unreadable::new(none.into())),
         }
     }
 
@@ -468,25 +468,8 @@ fn messages(headers: &HeaderMap) -> Option<Coding> {
     }
 }
 
-/// What stands between the parts of a multipart body (RFC 2046 §5.1.1).
-fn boundary(headers: &HeaderMap) -> Option<Arc<[u8]>> {
-    let value = headers.get(CONTENT_TYPE)?.as_bytes();
-    let mut words = value.split(|octet| *octet == b';').map(<[u8]>::trim_ascii);
-    let media = words.next()?;
-    if !media.get(..10)?.eq_ignore_ascii_case(b"multipart/") {
-        return None;
-    }
-    let named = words.find_map(|word| {
-        let (name, value) = word.split_at_checked(9)?;
-        name.eq_ignore_ascii_case(b"boundary=").then_some(value)
-    })?;
-    let named = named.strip_prefix(b"\"").unwrap_or(named);
-    let named = named.strip_suffix(b"\"").unwrap_or(named);
-    (!named.is_empty() && named.len() <= LONGEST_BOUNDARY).then(|| named.into())
-}
-
-/// RFC 2046 §5.1.1 has seventy; nobody is held to it.
-const LONGEST_BOUNDARY: usize = 256;
-
+/// What the record says of a body that is not looked into.
+const UNDONE: &str =
+    "the body is in an unknown content coding and was not undone: secrets in it are not seen";
 #[cfg(test)]
 mod tests;

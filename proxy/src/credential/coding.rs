@@ -46,8 +46,10 @@ pub enum Coded {
     Plain,
     /// In the order they were applied.
     Known(Vec<Coding>),
-    /// With one that is not known here, or with too many.
+    /// With one that is not known here.
     Unknown,
+    /// With more of them on one another than are undone.
+    TooMany,
 }
 
 impl Coding {
@@ -65,14 +67,15 @@ impl Coding {
 /// How the body is coded that `headers` announce.
 #[must_use]
 pub fn coded(headers: &HeaderMap) -> Coded {
-    let mut codings = Vec::new();
+    let (mut codings, mut more) = (Vec::new(), false);
     for token in tokens(headers, &CONTENT_ENCODING) {
         if PLAIN.iter().any(|plain| token.eq_ignore_ascii_case(plain)) {
             continue;
         }
         match Coding::named(token) {
             Some(coding) if codings.len() < MOST => codings.push(coding),
-            _ => return Coded::Unknown,
+            Some(_) => more = true,
+            None => return Coded::Unknown,
         }
     }
     if headers
@@ -82,10 +85,10 @@ pub fn coded(headers: &HeaderMap) -> Coded {
     {
         return Coded::Unknown;
     }
-    if codings.is_empty() {
-        Coded::Plain
-    } else {
-        Coded::Known(codings)
+    match codings.is_empty() {
+        true => Coded::Plain,
+        false if more => Coded::TooMany,
+        false => Coded::Known(codings),
     }
 }
 

@@ -10,6 +10,13 @@ pub(super) fn media(headers: &HeaderMap) -> String {
     media.trim().to_ascii_lowercase()
 }
 
+/// Whether several lines say what it is, and not the same.
+pub(super) fn is_doubted(headers: &HeaderMap) -> bool {
+    let mut lines = headers.get_all(CONTENT_TYPE).iter();
+    let first = lines.next();
+    lines.any(|line| Some(line) != first)
+}
+
 /// Whether a media subtype is JSON, be it under another name.
 #[must_use]
 pub(super) fn is_json(sub: &str) -> bool {

@@ -115,6 +115,12 @@ pub enum RewriteError {
     /// Its content coding is broken, so that nobody can say what it holds.
     #[error("the body is not what its content coding says")]
     Undecodable,
+    /// It has more codings on one another than anybody has a use for.
+    #[error("the body has more content codings on one another than are undone")]
+    Layers,
+    /// Its header section says several types of it: whoever reads it takes the one or the other.
+    #[error("the body is said to be of several types")]
+    Types,
     /// It decodes to so much that nobody looks at all of it.
     #[error("the body decodes to more than a thousand times what it is")]
     Bomb,
@@ -132,9 +138,9 @@ impl RewriteError {
             Self::Unavailable => DenyReason::SecretUnavailable,
             Self::Unplaceable => DenyReason::SecretUnplaceable,
             Self::Unrecorded => DenyReason::RecordUnavailable,
-            Self::Undecodable => DenyReason::MalformedRequest,
+            Self::Undecodable | Self::Types => DenyReason::MalformedRequest,
             Self::Bomb => DenyReason::DecompressionBomb,
-            Self::NoMemory(_) => DenyReason::DecoderLimit,
+            Self::Layers | Self::NoMemory(_) => DenyReason::DecoderLimit,
         }
     }
 }

@@ -97,16 +97,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plain_sentinels_are_gigph_and_32_digits_and_never_the_same() {
-        let many: HashSet<String> = (0..1000)
-            .map(|_| mint(&Shape::Plain, 38, None).unwrap())
-            .collect();
-        assert_eq!(many.len(), 1000);
-        for sentinel in many {
-            let digits = sentinel.strip_prefix("gigph-").unwrap();
-            assert_eq!(digits.len(), 32);
-            assert!(digits.bytes().all(|b| b.is_ascii_hexdigit()));
+    fn plain_sentinels_are_gigph_and_32_to_34_digits_and_never_the_same() {
+        let mut many = HashSet::new();
+        for (length, digits) in [(38, 32), (39, 33), (40, 34), (41, 32)] {
+            for _ in 0..300 {
+                let sentinel = mint(&Shape::Plain, length, None).unwrap();
+                let random = sentinel.strip_prefix("gigph-").unwrap();
+                assert_eq!(random.len(), digits);
+                assert!(random.bytes().all(|b| b.is_ascii_hexdigit()));
+                many.insert(sentinel);
+            }
         }
+        assert_eq!(many.len(), 1200);
     }
 
     #[test]

@@ -155,9 +155,13 @@ impl FrameError {
     #[must_use]
     pub const fn close_code(self) -> CloseCode {
         match self {
-            Self::Protocol(_) | Self::Rewrite(RewriteError::Undecodable | RewriteError::Bomb) => {
-                CloseCode::Protocol
-            }
+            Self::Protocol(_)
+            | Self::Rewrite(
+                RewriteError::Undecodable
+                | RewriteError::Layers
+                | RewriteError::Types
+                | RewriteError::Bomb,
+            ) => CloseCode::Protocol,
             Self::Rewrite(RewriteError::Misuse | RewriteError::Unplaceable) => CloseCode::Policy,
             Self::Rewrite(
                 RewriteError::Unavailable | RewriteError::Unrecorded | RewriteError::NoMemory(_),

@@ -200,9 +200,19 @@ fn is_called(lead: &[u8]) -> bool {
     let Some(name) = name() else {
         return false;
     };
-    let bare = word(name);
+    let bare = if memchr(b'\\', name).is_some() {
+        word(unescaped(name).as_bytes())
+    } else {
+        word(name)
+    };
     let ends = |word: &&str| bare.ends_with(word.as_bytes());
     CREDENTIALS.iter().any(ends) || is_sent(&bare)
+}
+
+/// A name as whoever parses the JSON reads it; empty where it is none.
+fn unescaped(name: &[u8]) -> String {
+    let quoted = [b"\"", name, b"\""].concat();
+    serde_json::from_slice(&quoted).unwrap_or_default()
 }
 
 /// What stands before `octet`, blanks aside. JSON in a string of JSON is quoted, not sent: the history of a
@@ -277,6 +287,9 @@ mod tests {
             (r#"{"credentials":"<"}"#, true),
             (r#"{"auth":"Bearer <"}"#, true),
             (r#"{"Cookie":"<"}"#, true),
+            (r#"{"to\u006ben":"<"}"#, true),
+            (r#"{"\u0061pi\u005Fkey" : "Bearer <"}"#, true),
+            (r#"{"to\u006bes":"<"}"#, false),
             (r#"{"pass":"<"}"#, true),
             (r#"{"author":"<"}"#, false),
             (r#"{"bypass":"<"}"#, false),

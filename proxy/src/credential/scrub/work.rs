@@ -85,6 +85,8 @@ impl From<RewriteError> for Stopped {
             RewriteError::Misuse
             | RewriteError::Unavailable
             | RewriteError::Undecodable
+            | RewriteError::Layers
+            | RewriteError::Types
             | RewriteError::Unplaceable
             | RewriteError::Unrecorded
             | RewriteError::Bomb => Self::Broken,

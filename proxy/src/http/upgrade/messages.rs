@@ -22,7 +22,8 @@ use crate::{
 /// length, or is refused.
 pub(super) fn outgoing(plan: Option<BodyPlan>, live: Option<Live>) -> Frames {
     let binary = plan.as_ref().map(BodyPlan::of_binary);
-    let strand = Arc::default();
+    // A control frame may stand within a message: what follows it there is the next of its own.
+    let (strand, controls) = (Arc::default(), Arc::default());
     let make = move |kind: Kind| -> Box<dyn Rewrite> {
         let plan = if kind == Kind::Binary { &binary } else { &plan };
         let mut passes = match (plan, &live) {
@@ -31,9 +32,11 @@ pub(super) fn outgoing(plan: Option<BodyPlan>, live: Option<Live>) -> Frames {
             (None, _) => return Box::new(Unchanged),
         };
         // What is between two messages and in none is not between pieces of a value.
-        if kind != Kind::Control {
-            passes.guard = passes.guard.map(|guard| guard.behind(&strand));
-        }
+        let before = match kind {
+            Kind::Control => &controls,
+            _ => &strand,
+        };
+        passes.guard = passes.guard.map(|guard| guard.behind(before));
         Box::new(Outgoing(passes))
     };
     Frames::new(Sender::Client, Box::new(make))

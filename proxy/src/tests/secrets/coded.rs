@@ -103,3 +103,69 @@ async fn what_takes_little_room_goes_on_as_it_is_or_decoded() {
         assert!(answer.body == body, "{}", answer.body.len());
     }
 }
+
+#[tokio::test]
+async fn a_body_with_more_codings_than_are_undone_does_not_pass() {
+    for (host, kind) in [
+        ("other.test", "application/octet-stream"),
+        ("api.test", "application/json"),
+    ] {
+        let world = World::new(host, VALUE).await;
+        let body = gzip(&gzip(&gzip(VALUE.as_bytes())));
+        let answer = world
+            .send(host, coded(kind, "gzip, gzip, gzip", body))
+            .await;
+        assert_eq!(answer.status, StatusCode::TOO_MANY_REQUESTS, "{host}");
+        assert_eq!(answer.json()["reason"], "decoder_limit", "{host}");
+        assert!(world.origin.seen.requests().is_empty(), "{host}");
+        let record = world.lab.until_records(Event::Response, 1).await.remove(0);
+        assert_eq!(record.entry.reason, Some(DenyReason::DecoderLimit));
+    }
+}
+
+#[tokio::test]
+async fn that_a_body_is_in_an_unknown_coding_is_on_record() {
+    for (host, kind) in [
+        ("other.test", "application/octet-stream"),
+        ("api.test", "application/json"),
+    ] {
+        let world = World::new(host, VALUE).await;
+        let body = b"\x1f\x9d\x90 something".to_vec();
+        let answer = world
+            .send(host, coded(kind, "compress", body.clone()))
+            .await;
+        assert_eq!(answer.body, body, "{host}");
+        let record = world.lab.until_records(Event::Response, 1).await.remove(0);
+        let findings = format!("{:?}", record.entry.findings);
+        assert!(
+            findings.contains("unknown content coding"),
+            "{host}: {findings}"
+        );
+        // As it is, it is looked at all the same.
+        let world = World::new("other.test", VALUE).await;
+        let answer = world
+            .send("other.test", coded(kind, "compress", VALUE.into()))
+            .await;
+        world.assert_misuse(&answer, kind).await;
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_is_said_to_be_of_two_types_does_not_pass() {
+    for (second, passes) in [
+        ("application/x-www-form-urlencoded", false),
+        ("text/csv", true),
+    ] {
+        let world = World::new("other.test", VALUE).await;
+        let mut request = post("text/csv", format!("a=b&token={}", world.sentinel));
+        request
+            .headers_mut()
+            .append("content-type", second.parse().unwrap());
+        let answer = world.send("other.test", request).await;
+        assert_eq!(answer.status.is_success(), passes, "{second}: {answer:?}");
+        assert_eq!(world.origin.seen.requests().is_empty(), !passes, "{second}");
+        if !passes {
+            assert_eq!(answer.json()["reason"], "malformed_request");
+        }
+    }
+}

@@ -68,6 +68,10 @@ pub(super) async fn listening() -> (Origin, tokio::sync::mpsc::UnboundedReceiver
                 let mut stream = TokioIo::new(upgrade.await.unwrap());
                 loop {
                     let (kind, payload) = hear(&mut stream).await;
+                    if kind == 0x89 {
+                        told.send("ping".to_owned()).unwrap();
+                        continue;
+                    }
                     if kind != 0x81 && kind != 0x82 {
                         told.send("closed".to_owned()).unwrap();
                         break;
@@ -241,4 +245,25 @@ async fn a_grant_that_is_gone_holds_from_the_next_message_of_an_open_websocket()
     drop(try_say(&mut stream, &sentinel).await);
     let told = heard.recv().await.unwrap();
     assert!(told == sentinel || told == "closed", "{told}");
+}
+
+#[tokio::test]
+async fn a_value_cut_over_control_frames_does_not_leave() {
+    let (origin, mut heard) = listening().await;
+    let other = "0ther-value-of-the-vault";
+    let keeper = Keeper::with(&[("TOKEN", "first-value-of-it"), ("OTHER", other)]);
+    let (lab, _sentinel) = holding(&keeper, &origin);
+    let mut stream = open(&lab).await;
+    let (head, tail) = other.split_at(12);
+    send(&mut stream, 0x89, head.as_bytes()).await.unwrap();
+    assert_eq!(heard.recv().await.unwrap(), "ping");
+    // A message between them is no part of it.
+    say(&mut stream, "something").await;
+    assert_eq!(heard.recv().await.unwrap(), "something");
+    assert_eq!(hear(&mut stream).await.1, b"something");
+    send(&mut stream, 0x89, tail.as_bytes()).await.unwrap();
+    // RFC 6455 §7.4.1: 1008, against the policy.
+    let (kind, reason) = hear(&mut stream).await;
+    assert_eq!((kind, reason.get(..2)), (0x88, Some(&[3, 240][..])));
+    assert_eq!(heard.recv().await.unwrap(), "closed");
 }
