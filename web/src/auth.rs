@@ -196,12 +196,16 @@ impl Caller {
             Standing::Webhook { name, user, rules } => {
                 let kept = store.webhooks()?;
                 let kept = kept.iter().find(|one| one.name == *name);
-                let Some((kept, here)) = kept.and_then(|one| Some((one, one.user_here(&user)?)))
-                else {
+                let Some(kept) = kept.filter(|one| one.is_answered_by(&user)) else {
                     return Ok(false);
                 };
-                let writes = |user: User| user.role.may(Permission::EditPolicies);
-                Ok(!rules || (kept.rules && store.user(here)?.is_some_and(writes)))
+                let asked = store.factor_rule()?;
+                let writes = |user: User| {
+                    user.role.may(Permission::EditPolicies) && !user.lacks_factor(&asked)
+                };
+                let here = kept.user_here(&user).filter(|_| kept.rules);
+                let here = here.map(|here| store.user(here)).transpose()?.flatten();
+                Ok(!rules || here.is_some_and(writes))
             }
             Standing::Session { id, role } => {
                 let session = store.session(&id, now)?;

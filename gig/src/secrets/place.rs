@@ -16,7 +16,8 @@ use crate::{data_dir, serve::database, stderr::tell};
 pub(super) fn open() -> anyhow::Result<Arc<dyn Store>> {
     static SHARED: Mutex<Option<Arc<PostgresStore>>> = Mutex::new(None);
     let Some(url) = database::url()? else {
-        return Ok(Arc::new(SqliteStore::open(&file()?)?));
+        let path = database::file(&data_dir::path()?)?;
+        return Ok(Arc::new(SqliteStore::open(&path)?));
     };
     let mut shared = SHARED.lock();
     if let Some(store) = &*shared {

@@ -20,22 +20,30 @@ use crate::{backup::Part, data_dir};
 /// When it cannot be used; says why, and nothing of a URL, which holds a password.
 pub(super) fn open(dir: &Path) -> anyhow::Result<Arc<dyn Store>> {
     let Some(url) = url()? else {
-        let path = dir.join(FILE);
-        let record = Part::Record.place(dir);
-        if !path.exists() && record.exists() {
-            bail!(
-                "{} is missing, which has people, policies, servers and secrets, beside the record in {}: put it back \
-                 (gig restore), or move the record away to begin anew",
-                path.display(),
-                record.display()
-            );
-        }
-        return Ok(Arc::new(SqliteStore::open(&path)?));
+        return Ok(Arc::new(SqliteStore::open(&file(dir)?)?));
     };
     let store = PostgresStore::open(&url).with_context(|| {
         format!("{VARIABLE} (without it, a database in the data directory is used)")
     })?;
     Ok(Arc::new(store))
+}
+
+/// Where everything but the record is, or will be: also the vault.
+///
+/// # Errors
+/// When it is missing, and a record says that it was there: none is begun anew in its place.
+pub(crate) fn file(dir: &Path) -> anyhow::Result<PathBuf> {
+    let path = dir.join(FILE);
+    let record = Part::Record.place(dir);
+    if !path.exists() && record.exists() {
+        bail!(
+            "{} is missing, which has people, policies, servers and secrets, beside the record in {}: put it back \
+             (gig restore), or move the record away to begin anew",
+            path.display(),
+            record.display()
+        );
+    }
+    Ok(path)
 }
 
 /// Where the record is, or will be.

@@ -104,9 +104,6 @@ impl Resolver {
     /// The addresses that this host itself gives `name`, without asking anybody: by `/etc/hosts`, as the name of
     /// its loopback (RFC 6761 §6.3), or as its own name. Empty for all others.
     pub async fn own_addresses(&self, name: &Fqdn) -> Vec<IpAddr> {
-        if is_own(name.as_str(), rustix::system::uname().nodename().to_bytes()) {
-            return vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
-        }
         let by_file = self.refreshed(|current| current.by_file.clone());
         let absolute = Name::from_ascii(format!("{name}.")).ok();
         let (Some(by_file), Some(absolute)) = (by_file, absolute) else {
@@ -117,6 +114,10 @@ impl Resolver {
         for family in [RecordType::A, RecordType::AAAA] {
             let said = by_file.lookup(absolute.clone(), family).await;
             found.extend(said.into_iter().flat_map(addresses));
+        }
+        let nodename = rustix::system::uname();
+        if found.is_empty() && is_own(name.as_str(), nodename.nodename().to_bytes()) {
+            found = vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
         }
         found
     }
@@ -185,14 +186,39 @@ fn made(config: ResolverConfig, options: ResolverOpts) -> Option<Arc<TokioResolv
     }
 }
 
-/// Whether it is what every host, or this one (`own`), calls itself.
+/// Whether it is what every host calls itself (RFC 6761 §6.3, Debian's and Fedora's `/etc/hosts`), what
+/// `nss-myhostname` answers of it, or what this one is called (`own`), also by multicast DNS (RFC 6762 §3).
 fn is_own(name: &str, own: &[u8]) -> bool {
     let own = String::from_utf8_lossy(own).to_ascii_lowercase();
     let short = own.split('.').next().unwrap_or_default();
-    let loopback =
-        ["localhost", "localhost.localdomain"].contains(&name) || name.ends_with(".localhost");
-    loopback || name == own || (!short.is_empty() && name == short)
+    let below = |domain: &str| {
+        let rest = name.strip_suffix(domain);
+        rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+    };
+    let of_node = |suffix: &str| !short.is_empty() && name.strip_suffix(suffix) == Some(short);
+    LOOPBACK.iter().any(|domain| below(domain))
+        || OF_ITSELF.contains(&name)
+        || name == own
+        || ["", ".local", ".localdomain"]
+            .iter()
+            .any(|suffix| of_node(suffix))
 }
+
+const LOOPBACK: [&str; 3] = [
+    "localhost",
+    "localhost.localdomain",
+    "localhost6.localdomain6",
+];
+const OF_ITSELF: [&str; 8] = [
+    "localhost4",
+    "localhost6",
+    "ip6-localhost",
+    "ip6-loopback",
+    "_outbound",
+    "_gateway",
+    "_localdnsstub",
+    "_localdnsproxy",
+];
 
 /// Asks for both families at once. Once the IPv4 answer is there, the IPv6 one is waited for only a
 /// moment (RFC 8305 §3): name servers that never answer for AAAA exist.

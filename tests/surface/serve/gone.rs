@@ -26,6 +26,12 @@ fn a_database_of_people_that_is_gone_is_told_and_none_is_begun_in_its_place() {
     let (there, away) = (appliance.path("gig.db"), appliance.path("away.db"));
     fs::rename(&there, &away).expect("it was there");
     assert_eq!((ready(&appliance), put(&appliance)), (503, 503));
+    let secret = Ask::new("PUT", "/api/v1/secrets/TOKEN").token(&token);
+    let secret = secret.json(&json!({"value": "v4lue-of-a-secret"}));
+    assert!(secret.send(&appliance).status >= 400, "the vault");
+    let by_hand = appliance.gig(&["secret", "set", "TOKEN"], "v4lue-of-a-secret");
+    assert_eq!(by_hand.status, 125, "{by_hand:?}");
+    assert!(!there.exists(), "the vault began one");
     // Another one is not the one that was acknowledged.
     fs::copy(&away, &there).expect("a copy");
     assert_eq!((ready(&appliance), put(&appliance)), (503, 503));

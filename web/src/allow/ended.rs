@@ -6,25 +6,15 @@ use gig_policy::Moment;
 
 use crate::document;
 
-/// `document` without those that ended before `now`.
+/// `document` without those that ended before `now`; as it is where that would mean anything else.
 pub(crate) fn without_ended(name: &str, document: &str, now: Moment) -> String {
-    let mut kept: Vec<&str> = document.lines().collect();
-    let mut place = 0;
-    while let Some(line) = kept.get(place) {
-        if !is_ended(line, now) {
-            place += 1;
-            continue;
-        }
-        let mut without = kept.clone();
-        without.remove(place);
-        match loses_one(name, &text(&kept), &text(&without)) {
-            true => kept = without,
-            false => place += 1,
-        }
-    }
-    match kept.len() == document.lines().count() {
-        true => document.to_owned(),
-        false => text(&kept),
+    let is_kept = |line: &&str| !is_ended(line, now);
+    let kept: Vec<&str> = document.lines().filter(is_kept).collect();
+    let ended = document.lines().count() - kept.len();
+    let without = kept.join("\n") + "\n";
+    match ended > 0 && loses_no_more(name, (document, &without), ended) {
+        true => without,
+        false => document.to_owned(),
     }
 }
 
@@ -37,18 +27,15 @@ fn is_ended(line: &str, now: Moment) -> bool {
     end.is_some_and(|end| end < now)
 }
 
-/// Whether one rule goes, or none where another says the same, and nothing else is different.
-fn loses_one(name: &str, before: &str, after: &str) -> bool {
+/// Whether so many rules go at most (where another says the same none does), and nothing else is different.
+fn loses_no_more(name: &str, (before, after): (&str, &str), ended: usize) -> bool {
     let compiled = |text: &str| document::compile(name, 0, text, None);
     let (Ok(before), Ok(after)) = (compiled(before), compiled(after)) else {
         return false;
     };
     let change = before.difference(&after);
-    change.settings.is_empty() && change.added.is_empty() && change.removed.len() <= 1
-}
-
-fn text(lines: &[&str]) -> String {
-    lines.join("\n") + "\n"
+    let same = change.settings.is_empty() && change.handling.is_empty();
+    same && change.added.is_empty() && change.removed.len() <= ended
 }
 
 #[cfg(test)]

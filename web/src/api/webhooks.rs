@@ -18,7 +18,10 @@ use crate::{
     app::App,
     auth::Caller,
     role::Permission,
-    store::{Change, ChangeError, Name, Webhook, WebhookKind, webhooks::place_of},
+    store::{
+        Change, ChangeError, Name, Webhook, WebhookKind,
+        webhooks::{place_of, there},
+    },
     webhooks::{TellError, key, message_id, once},
 };
 
@@ -172,6 +175,14 @@ pub(crate) async fn save_webhook(
     }
     let answerers = new.answerers.iter().map(|one| answerer(one, new.kind));
     let answerers: Vec<String> = answerers.collect::<Result<_, _>>()?;
+    let mut known: Vec<&str> = answerers.iter().map(|one| there(one)).collect();
+    known.sort_unstable();
+    known.dedup();
+    if known.len() < answerers.len() {
+        return Err(Problem::invalid(
+            "somebody stands among those who answer twice",
+        ));
+    }
     let slack = new.kind == WebhookKind::Slack;
     if new.rules && slack && !answerers.iter().any(|one| one.contains('=')) {
         return Err(Problem::invalid(

@@ -143,5 +143,5 @@ fn done_name(app: &App) -> &'static str {
 const OVER: &str = "; Max-Age=0";
 /// Characters of a state.
 const NAMED_BY: usize = 8;
-/// At once, of one browser; each is of some hundred octets, and of a line that servers bound.
-const MOST_ROUNDS: usize = 8;
+/// At once, of one browser; each is of up to 1,200 octets, and all of a line that servers bound.
+const MOST_ROUNDS: usize = 4;

@@ -30,6 +30,7 @@ enum Key {
     Known(String),
     SetUp(Option<IpAddr>),
     Provider(Option<IpAddr>),
+    Asked(Option<IpAddr>),
 }
 
 /// What is tried.
@@ -43,6 +44,8 @@ pub(crate) enum Tried<'a> {
     SetUp,
     /// A sign-on provider's answer.
     Provider,
+    /// The same, also where the provider fails: it is asked each time.
+    Asked,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -118,7 +121,11 @@ impl SignInLimits {
         let mut counters = self.0.lock();
         for (key, _) in keys(tried, address) {
             match key {
-                Key::Pair(..) | Key::Known(_) | Key::SetUp(_) | Key::Provider(_) => {
+                Key::Pair(..)
+                | Key::Known(_)
+                | Key::SetUp(_)
+                | Key::Provider(_)
+                | Key::Asked(_) => {
                     counters.remove(&key);
                 }
                 Key::Address(_) | Key::Name(_) => {
@@ -143,12 +150,13 @@ pub(crate) fn counters(
     };
     let could_be = match tried {
         Tried::Name(name) => name.parse::<Name>().is_ok(),
-        Tried::Known(_) | Tried::SetUp | Tried::Provider => true,
+        Tried::Known(_) | Tried::SetUp | Tried::Provider | Tried::Asked => true,
     };
     let of = |(key, most): (Key, u32)| {
         let told = match key {
             Key::Pair(..) | Key::Name(_) => could_be,
-            Key::Address(_) | Key::Known(_) | Key::SetUp(_) | Key::Provider(_) => true,
+            Key::Address(_) | Key::Known(_) | Key::SetUp(_) => true,
+            Key::Provider(_) | Key::Asked(_) => true,
         };
         let tag = hmac::sign(secret, format!("{key:?}").as_bytes());
         let octets = tag.as_ref().try_into().ok()?;
@@ -171,6 +179,10 @@ fn keys(tried: Tried<'_>, address: Option<IpAddr>) -> Vec<(Key, u32)> {
         Tried::Provider => {
             let most = if network.is_some() { 30 } else { 1000 };
             return vec![(Key::Provider(network), most)];
+        }
+        Tried::Asked => {
+            let most = if network.is_some() { 300 } else { 10_000 };
+            return vec![(Key::Asked(network), most)];
         }
     };
     // What is longer is nobody's name.

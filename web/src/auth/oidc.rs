@@ -113,6 +113,9 @@ pub(crate) enum Refused {
     /// It says no.
     #[error("the sign-on provider refused: {0}")]
     Denied(&'static str),
+    /// It does not know the code, or not for this client.
+    #[error("the sign-on provider cannot be used: it does not take the code")]
+    NotTaken,
     /// It cannot be asked, or answers what cannot be used.
     #[error("the sign-on provider cannot be used: {0}")]
     Provider(String),
@@ -145,7 +148,7 @@ impl Refused {
         match self {
             Self::Problem(problem) => problem,
             Self::TooMany(seconds) => Problem::too_many(seconds),
-            Self::Provider(_) => {
+            Self::Provider(_) | Self::NotTaken => {
                 Problem::new(http::StatusCode::BAD_GATEWAY, "sign_on_provider", words)
             }
             _ => Problem::forbidden(words),
@@ -218,11 +221,15 @@ impl SingleSignOn {
         let from = app.whereabouts(back.address);
         let tried = app.limits.attempt(Tried::Provider, from, app.now());
         tried.map_err(Refused::TooMany)?;
+        // Each asks the provider, whoever's fault it is that nothing comes of it.
+        let asked = app.limits.attempt(Tried::Asked, from, app.now());
+        asked.map_err(Refused::TooMany)?;
         let address = back.address;
         let done = self.admit(app, &round, back).await;
         match done {
             Ok(session) => {
                 app.limits.succeeded(Tried::Provider, from);
+                app.limits.unmade(Tried::Asked, from);
                 let next = round.next;
                 Ok(SignedOn { session, next })
             }
@@ -367,7 +374,7 @@ impl SingleSignOn {
     }
 }
 
-/// Whether a team, or a policy or floor for one person, has this name: that was meant for somebody else, whom a gateway
+/// Whether a team, a policy or floor for one person, or those who answer by a webhook, has this name: that was meant for somebody else, whom a gateway
 /// names or who was a user once.
 async fn is_named(app: &App, name: &Name) -> Result<bool, Problem> {
     let wanted = folded(name.as_str());
@@ -378,7 +385,8 @@ async fn is_named(app: &App, name: &Name) -> Result<bool, Problem> {
             .iter()
             .any(|team| team.members.contains(&wanted))
             || store.assignments()?.iter().any(|one| is_theirs(&one.place))
-            || store.floors()?.iter().any(|one| is_theirs(&one.place)))
+            || store.floors()?.iter().any(|one| is_theirs(&one.place))
+            || store.webhooks()?.iter().any(|one| one.names(&wanted)))
     });
     named.await
 }

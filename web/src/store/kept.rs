@@ -29,6 +29,14 @@ pub struct User {
     pub second_factor: bool,
 }
 
+impl User {
+    /// Whether they are to set a second factor up before anything else; `asked`: of whom one is asked for.
+    #[must_use]
+    pub fn lacks_factor(&self, asked: &[Role]) -> bool {
+        self.account.is_none() && !self.second_factor && asked.contains(&self.role)
+    }
+}
+
 /// What is kept of somebody's second factor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SecondFactor {

@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 use super::{
     Actor, Change, ChangeError,
     changes::{Outcome, missing},
-    standing,
+    factors, name, rows,
     tables::{DatabaseError, OptionalExtension as _, Refused, Row, Transaction},
 };
 
@@ -81,22 +81,44 @@ impl Webhook {
     /// Whether this user of it may answer.
     #[must_use]
     pub fn is_answered_by(&self, user: &str) -> bool {
-        self.user_here(user).is_some()
+        let mut all = self.answerers.iter();
+        all.any(|one| there(one) == user)
     }
 
-    /// Who that user of it is here, if they are a user here at all; `None` where they may not answer.
+    /// Whether somebody of the list is called so here, in small letters.
+    pub(crate) fn names(&self, here: &str) -> bool {
+        let mut all = self.answerers.iter();
+        all.any(|one| {
+            let called = self.user_here(there(one));
+            called.is_some_and(|called| name::folded(called) == here)
+        })
+    }
+
+    /// Who that user of it is called here, where they are somebody here; `None` also where they may not answer.
     #[must_use]
     pub fn user_here(&self, user: &str) -> Option<&str> {
-        of_list(self.answerers.iter().map(String::as_str), user)
+        let all = self.answerers.iter().map(String::as_str);
+        of_list(all, self.kind, user)
     }
 }
 
-/// Who somebody of a list is here.
-fn of_list<'a>(mut list: impl Iterator<Item = &'a str>, user: &str) -> Option<&'a str> {
-    list.find_map(|one| {
-        let (there, here) = one.split_once('=').unwrap_or((one, one));
-        (there == user).then_some(here)
-    })
+/// As the webhook calls somebody of the list.
+pub(crate) fn there(one: &str) -> &str {
+    one.split_once('=').map_or(one, |(there, _)| there)
+}
+
+/// Who somebody of the list is here: a program calls its users as they are called here, Slack does not.
+fn of_list<'a>(
+    mut list: impl Iterator<Item = &'a str>,
+    kind: WebhookKind,
+    user: &str,
+) -> Option<&'a str> {
+    let one = list.find(|one| there(one) == user)?;
+    match (one.split_once('='), kind) {
+        (Some((_, here)), _) => Some(here),
+        (None, WebhookKind::Generic) => Some(one),
+        (None, WebhookKind::Slack) => None,
+    }
 }
 
 /// What may be shown of an address.
@@ -193,18 +215,24 @@ pub(super) fn remove(db: &Transaction<'_>, name: &str) -> Outcome {
 /// Whether somebody may answer from there still; with `rules`, write rules for ever, as a user here who may.
 pub(super) fn lets(
     db: &Transaction<'_>,
-    name: &str,
+    webhook: &str,
     (user, rules): (&str, bool),
 ) -> Result<bool, DatabaseError> {
-    let sql = "SELECT answerers, rules FROM webhooks WHERE name = ?1";
-    let read = |row: &Row| Ok((row.get::<String>(0)?, row.get::<bool>(1)?));
-    let Some((answerers, is_set_up)) = db.query_row(sql, [name], read).optional()? else {
+    let found = db.query_row(ONE, [webhook], row).optional()?;
+    let Some(webhook) = found.filter(|one| one.is_answered_by(user)) else {
         return Ok(false);
     };
-    let Some(here) = of_list(answerers.split(' '), user) else {
+    if !rules {
+        return Ok(true);
+    }
+    let Some(here) = webhook.user_here(user).filter(|_| webhook.rules) else {
         return Ok(false);
     };
-    Ok(!rules || (is_set_up && standing::may(db, here, Permission::EditPolicies)?))
+    let here = db.query_row(rows::ONE_USER, [name::folded(here)], rows::user);
+    let asked = factors::rule(db)?;
+    Ok(here
+        .optional()?
+        .is_some_and(|here| here.role.may(Permission::EditPolicies) && !here.lacks_factor(&asked)))
 }
 
 fn row(row: &Row) -> Result<Webhook, DatabaseError> {
@@ -222,5 +250,7 @@ fn row(row: &Row) -> Result<Webhook, DatabaseError> {
     })
 }
 
+const ONE: &str =
+    "SELECT name, kind, url, answerers, author, changed, rules FROM webhooks WHERE name = ?1";
 /// Each is told of everything that waits.
 const MOST: u32 = 10;

@@ -340,7 +340,13 @@ async fn a_proxy_that_resolves_is_asked_for_no_name_of_this_host() {
             .unwrap_err()
             .reason
     };
-    for host in ["localhost", "a.localhost", "LocalHost", &nodename] {
+    for host in [
+        "localhost",
+        "a.localhost",
+        "a.localhost.localdomain",
+        "LocalHost",
+        &nodename,
+    ] {
         assert_eq!(why(host, None).await, DenyReason::PrivateAddress, "{host}");
         let open = Some("127.0.0.0/8");
         assert_eq!(why(host, open).await, DenyReason::NeverOpenable, "{host}");

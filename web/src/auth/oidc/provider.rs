@@ -190,8 +190,14 @@ impl Described {
             request = request.header(header::AUTHORIZATION, value);
         }
         let answer = outbound.send(request).await.map_err(Refused::unreached)?;
-        if answer.status != StatusCode::OK {
-            return Err(Refused::provider("it does not take the code"));
+        match answer.status {
+            StatusCode::OK => {}
+            status if status.is_client_error() => return Err(Refused::NotTaken),
+            _ => {
+                return Err(Refused::provider(
+                    "it does not answer what comes of the code",
+                ));
+            }
         }
         let answer: TokenAnswer = serde_json::from_slice(&answer.body)
             .map_err(|_| Refused::provider("its answer to the code is none"))?;

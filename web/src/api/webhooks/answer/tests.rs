@@ -210,7 +210,12 @@ async fn who_is_on_the_list_answers_by_a_button_once_and_is_named() {
 #[tokio::test]
 async fn a_member_of_slack_who_writes_policies_here_writes_rules_from_there_and_no_other() {
     let lab = lab(&["a", "b"]);
-    for (name, role) in [("ben", Role::Editor), ("cem", Role::Approver)] {
+    // `eve` of Slack is not the `eve` who is a user here.
+    for (name, role) in [
+        ("ben", Role::Editor),
+        ("cem", Role::Approver),
+        ("eve", Role::Editor),
+    ] {
         lab.make(&Change::AddUser {
             name: name.parse().unwrap(),
             role,
@@ -221,7 +226,7 @@ async fn a_member_of_slack_who_writes_policies_here_writes_rules_from_there_and_
         name: "slack".parse().unwrap(),
         kind: WebhookKind::Slack,
         url: SLACK.to_owned(),
-        answerers: ["U1=ben", "U2=cem", "U3", "U4=gone"]
+        answerers: ["U1=ben", "U2=cem", "U3", "U4=gone", "eve"]
             .map(str::to_owned)
             .to_vec(),
         rules: true,
@@ -231,7 +236,7 @@ async fn a_member_of_slack_who_writes_policies_here_writes_rules_from_there_and_
     let back = "https://hooks.slack.example/actions/T0/1/y";
     lab.outbound.json(back, &json!({"ok": true}));
     let version = || lab.app.store.policy("p", None).unwrap().unwrap();
-    for user in ["U2", "U3", "U4", "U9", "ben", "U1=ben"] {
+    for user in ["U2", "U3", "U4", "U9", "ben", "U1=ben", "eve"] {
         for button in ["gig_ever", "gig_host_hour", "gig_host_ever"] {
             let refused = sent(&lab, "slack", &pressed(&lab, button, "a", user)).await;
             assert_eq!(refused, Err(403), "{user} {button}");
