@@ -4,7 +4,7 @@
 //! who reads the database cannot present anything, and nothing is compared in a time that tells how
 //! much of it was right.
 
-use std::{fmt, str::FromStr};
+use std::fmt;
 
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use sha2::{Digest as _, Sha256};
@@ -78,54 +78,12 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// By which a credential is known, and shown: no secret.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TokenId([u8; ID]);
-
-/// 16 hexadecimal digits, in small letters.
-impl fmt::Display for TokenId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|octet| write!(f, "{octet:02x}"))
-    }
-}
-
-impl FromStr for TokenId {
-    type Err = NoTokenId;
-
-    fn from_str(text: &str) -> Result<Self, NoTokenId> {
-        let number = u64::from_str_radix(text, 16).map_err(|_| NoTokenId)?;
-        let id = Self(number.to_be_bytes());
-        if id.to_string() == text {
-            Ok(id)
-        } else {
-            Err(NoTokenId)
-        }
-    }
-}
-
-/// A text is no id of a credential.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("an id has 16 hexadecimal digits, in small letters")]
-pub(crate) struct NoTokenId;
-
 /// A service token: `gig_…`.
 ///
 /// # Errors
 /// Without random numbers.
 pub fn mint_token() -> Result<Minted, NoRandomness> {
-    mint(TOKEN, token_id()?)
-}
-
-/// The same with an id that was made for it before, so that what is sent twice makes one.
-pub(crate) fn mint_token_as(id: TokenId) -> Result<Minted, NoRandomness> {
-    mint(TOKEN, id)
-}
-
-/// An id for a token.
-pub(crate) fn token_id() -> Result<TokenId, NoRandomness> {
-    let mut octets = [0_u8; ID];
-    aws_lc_rs::rand::fill(&mut octets).map_err(|_| NoRandomness)?;
-    Ok(TokenId(octets))
+    mint(TOKEN)
 }
 
 /// The secret of a set-up link.
@@ -133,11 +91,11 @@ pub(crate) fn token_id() -> Result<TokenId, NoRandomness> {
 /// # Errors
 /// Without random numbers.
 pub fn mint_setup() -> Result<Minted, NoRandomness> {
-    mint(SETUP, token_id()?)
+    mint(SETUP)
 }
 
 pub(crate) fn mint_session() -> Result<Minted, NoRandomness> {
-    mint(SESSION, token_id()?)
+    mint(SESSION)
 }
 
 pub(crate) fn read_token(text: &str) -> Option<Presented> {
@@ -152,11 +110,12 @@ pub(crate) fn read_session(text: &str) -> Option<Presented> {
     read(SESSION, text)
 }
 
-fn mint(prefix: &str, id: TokenId) -> Result<Minted, NoRandomness> {
-    let mut octets = Zeroizing::new([0_u8; SECRET]);
+fn mint(prefix: &str) -> Result<Minted, NoRandomness> {
+    let mut octets = Zeroizing::new([0_u8; ID + SECRET]);
     aws_lc_rs::rand::fill(octets.as_mut()).map_err(|_| NoRandomness)?;
-    let id = id.to_string();
-    let secret = Zeroizing::new(BASE64_URL_SAFE_NO_PAD.encode(*octets));
+    let (id, secret) = octets.split_at(ID);
+    let id: String = id.iter().map(|octet| format!("{octet:02x}")).collect();
+    let secret = Zeroizing::new(BASE64_URL_SAFE_NO_PAD.encode(secret));
     let text = Zeroizing::new(format!("{prefix}{id}_{}", *secret));
     let digest = Digest::of(&text);
     Ok(Minted { id, text, digest })
@@ -164,7 +123,8 @@ fn mint(prefix: &str, id: TokenId) -> Result<Minted, NoRandomness> {
 
 fn read(prefix: &str, text: &str) -> Option<Presented> {
     let (id, secret) = text.strip_prefix(prefix)?.split_once('_')?;
-    let whole = id.parse::<TokenId>().is_ok() && secret.len() == SECRET_TEXT;
+    let hex = |octet: u8| octet.is_ascii_digit() || (b'a'..=b'f').contains(&octet);
+    let whole = id.len() == ID * 2 && id.bytes().all(hex) && secret.len() == SECRET_TEXT;
     whole.then(|| Presented {
         id: id.to_owned(),
         digest: Digest::of(text),

@@ -13,7 +13,7 @@ use crate::{
     api_error::Problem,
     app::App,
     auth::Caller,
-    credential::{TokenId, mint_token, mint_token_as},
+    credential::mint_token,
     narrowing::{Narrowing, Scope},
     once::ShownOnce,
     role::{Permission, Role},
@@ -60,8 +60,6 @@ pub(crate) struct NewToken {
 
 /// What somebody wants a token to be.
 pub(crate) struct Wanted<'a> {
-    /// Made for it before: what is sent twice makes one.
-    pub(crate) id: Option<TokenId>,
     pub(crate) name: Name,
     pub(crate) role: Role,
     pub(crate) days: Option<u16>,
@@ -119,7 +117,6 @@ pub(crate) async fn add(
     Body(new): Body<NewToken>,
 ) -> Result<(Extension<ShownOnce>, Made<MintedToken>), Problem> {
     let wanted = Wanted {
-        id: None,
         name: new.name,
         role: new.role,
         days: new.days,
@@ -155,11 +152,7 @@ pub(crate) async fn make(
 ) -> Result<(String, Zeroizing<String>), Problem> {
     caller.require(Permission::ManageUsers)?;
     let narrowing = Narrowing::of(wanted.role, wanted.scopes, wanted.servers)?;
-    let minted = match wanted.id {
-        Some(id) => mint_token_as(id),
-        None => mint_token(),
-    };
-    let minted = minted.map_err(Problem::internal)?;
+    let minted = mint_token().map_err(Problem::internal)?;
     let expires = wanted.days.map(|days| end(app.now(), days)).transpose()?;
     let change = Change::AddToken {
         id: minted.id.clone(),

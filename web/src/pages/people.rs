@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use askama::Template;
-use axum::{extract::State, http::StatusCode};
+use axum::extract::State;
 use serde::Deserialize;
 use zeroize::Zeroizing;
 
@@ -23,7 +23,6 @@ use crate::{
         Caller,
         sign_in::{Typed, prove},
     },
-    credential::{TokenId, token_id},
     role::{Permission, Role},
     store::{Account, Change},
 };
@@ -35,8 +34,6 @@ struct PeoplePage {
     problem: String,
     kept: Kept,
     token: Zeroizing<String>,
-    /// For the next one.
-    token_id: TokenId,
     users: Vec<UserView>,
     tokens: Vec<TokenView>,
     teams: Vec<TeamRow>,
@@ -64,9 +61,6 @@ pub(crate) struct UserChange {
 
 #[derive(Deserialize)]
 pub(crate) struct NewToken {
-    /// Of the page that it was typed on.
-    #[serde(default)]
-    id: String,
     name: String,
     role: Role,
     #[serde(default)]
@@ -211,10 +205,7 @@ pub(crate) async fn add_token(
     };
     let made = match (new.name.trim().parse(), days) {
         (Ok(name), Ok(days)) => {
-            let id = Some(&new.id).filter(|id| !id.is_empty());
-            let id = id.map(|id| id.parse::<TokenId>()).transpose();
             let wanted = Wanted {
-                id: id.map_err(|error| Problem::invalid(error.to_string()))?,
                 name,
                 role: new.role,
                 days,
@@ -226,15 +217,6 @@ pub(crate) async fn add_token(
         (Err(error), _) => Err(Problem::from(error)),
         (_, Err(problem)) => Err(problem),
     };
-    // The page that shows a token is the answer of its form, which a browser sends again when it is read anew.
-    let made = made.map_err(|problem| match problem.is_of_name() {
-        true => Problem::new(
-            StatusCode::CONFLICT,
-            "exists",
-            "this form was sent before, and its token was shown then: if nobody has it, remove it and make another",
-        ),
-        false => problem,
-    });
     match made {
         Ok((_, token)) => page(&app, &caller, (None, Kept::default()), token).await,
         Err(problem) => {
@@ -379,7 +361,6 @@ async fn page(
         problem: problem.map(|problem| problem.detail).unwrap_or_default(),
         kept,
         token,
-        token_id: token_id().map_err(Problem::internal)?,
         users: users.into_iter().map(Into::into).collect(),
         tokens: tokens.into_iter().map(Into::into).collect(),
         teams: teams.into_iter().map(Into::into).collect(),

@@ -193,40 +193,6 @@ async fn who_was_signed_out_in_a_form_is_told_that_nothing_was_done_and_led_back
     assert_eq!(same, "/sign-in?undone=form&next=%2Fservers");
 }
 
-/// The page that shows a token is read anew by sending its form again.
-#[tokio::test]
-async fn a_form_for_a_token_that_is_sent_twice_makes_one() {
-    let appliance = Furnished::new().await;
-    let cookies = signed_in(&appliance);
-    let admin = &cookies[4];
-    let page = appliance.page("GET /people", admin).await.body;
-    let (_, rest) = page.split_once("name=\"id\" value=\"").unwrap();
-    let id = rest.split_once('"').unwrap().0;
-    let form = format!("id={id}&name=ci&role=viewer&days=7");
-    let tokens = || appliance.lab.app.store.tokens().unwrap().len();
-    let before = tokens();
-    let first = post(&appliance, admin, "/people/tokens", &form).await;
-    assert!(first.body.contains(&format!("gig_{id}_")), "{}", first.body);
-    let again = post(&appliance, admin, "/people/tokens", &form).await;
-    assert_eq!(
-        (again.status, tokens()),
-        (409, before + 1),
-        "{}",
-        again.body
-    );
-    assert!(again.body.contains("was sent before"), "{}", again.body);
-    assert!(
-        !again.body.contains(&format!("gig_{id}_")),
-        "{}",
-        again.body
-    );
-    for wrong in ["x", "+123456789012345", "0123456789ABCDEF"] {
-        let form = format!("id={wrong}&name=ci&role=viewer&days=7");
-        let refused = post(&appliance, admin, "/people/tokens", &form).await;
-        assert_eq!((refused.status, tokens()), (400, before + 1), "{wrong}");
-    }
-}
-
 /// A name that is taken is no change of what has it.
 #[tokio::test]
 async fn a_webhook_or_team_takes_the_place_of_another_only_where_that_is_said() {
