@@ -103,6 +103,14 @@ pub enum SecretUnavailable {
         /// The name that was asked for.
         name: SecretName,
     },
+    /// Somebody removed it.
+    #[error("secret {name} was removed at {at}; set it anew with gig secret set {name}")]
+    Removed {
+        /// Whose.
+        name: SecretName,
+        /// When.
+        at: Timestamp,
+    },
     /// The time of its newest version is over.
     #[error("secret {name} expired at {at}; set a new value with gig secret rotate {name}")]
     Expired {

@@ -163,9 +163,13 @@ impl Kept {
         let failed = |error: UseVaultError| unavailable(name, "the vault", &error.to_string());
         let view = vault.view().map_err(failed)?;
         let secret = view.secret(name.as_str()).map_err(failed)?;
-        let (row, definition) = secret
-            .filter(|(row, _)| row.removed.is_none())
-            .ok_or_else(unknown)?;
+        let (row, definition) = secret.ok_or_else(unknown)?;
+        if let Some(at) = row.removed {
+            return Err(SecretUnavailable::Removed {
+                name: name.clone(),
+                at: Timestamp::from_second(at).unwrap_or(Timestamp::MAX),
+            });
+        }
         let tag = row.tag.clone();
         if definition.provider.provider().is_some() {
             return Ok(Defined {

@@ -263,7 +263,7 @@ fn first_values(keeper: &RunKeeper, args: &RunArgs) -> anyhow::Result<Vec<Arc<Se
         }
         let value = runtime.block_on(keeper.current(name));
         values.push(value.map_err(|error| match error {
-            SecretUnavailable::Unknown { name } => anyhow!(
+            SecretUnavailable::Unknown { name } | SecretUnavailable::Removed { name, .. } => anyhow!(
                 "--secret {name}: gig's own environment has no {name}, and neither has the vault; set \
                  it where gig is started (export {name}=…) or put it into the vault (gig secret set \
                  {name}), never on the command line"

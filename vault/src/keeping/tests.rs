@@ -219,7 +219,8 @@ async fn a_revocation_by_another_process_shows_at_once() {
     let other = vault(lab.dir.path(), &lab.clock);
     other.remove(&name("A"), None, false).unwrap();
     assert!(keeper.at_hand(&name("A")).is_none());
-    assert!(get(&keeper, "A").await.is_err());
+    let why = keeper.current(&name("A")).await.unwrap_err().to_string();
+    assert!(why.starts_with("secret A was removed at "), "{why}");
     assert_eq!(watched(&keeper), [("first value".to_owned(), false)]);
     assert!(keeper.guarded().generation > before.generation);
 }

@@ -142,20 +142,22 @@ pub(super) fn parse<'a, T: Deserialize<'a>>(answer: &'a FetchAnswer) -> Result<T
     })
 }
 
-/// Why the server said no, in its words.
+/// Why the server said no. Only words that such servers are known to say are shown: what else is in an answer
+/// may be anything, the token that was sent or the value that was asked for.
 pub(super) fn refusal(answer: &FetchAnswer, place: &str) -> ProvideError {
     let said = serde_json::from_slice::<Errors>(answer.body.expose());
-    let said = said.map(|said| said.errors.join("; ")).unwrap_or_default();
-    let said: String = said
-        .chars()
-        .filter(|c| !c.is_control())
-        .take(LONGEST)
-        .collect();
+    let said = said.map(|said| said.errors).unwrap_or_default();
+    let said = said.iter().map(|said| said.to_ascii_lowercase());
+    let known = KNOWN.iter().filter(|words| {
+        let mut said = said.clone();
+        said.any(|said| said.contains(**words))
+    });
+    let known = known.copied().collect::<Vec<_>>().join("; ");
     let status = answer.status;
-    let said = if said.is_empty() {
-        said
+    let said = if known.is_empty() {
+        known
     } else {
-        format!(": {said}")
+        format!(": {known}")
     };
     match status {
         404 => ProvideError::Refused(format!("the key store has nothing at {place}")),
@@ -168,5 +170,32 @@ pub(super) fn refusal(answer: &FetchAnswer, place: &str) -> ProvideError {
     }
 }
 
-/// A person reads no more.
-const LONGEST: usize = 200;
+/// What Vault and OpenBao say, in small letters; what tells a person what to look at.
+const KNOWN: [&str; 26] = [
+    "permission denied",
+    "missing client token",
+    "bad token",
+    "invalid token",
+    "token not found",
+    "token mismatch",
+    "invalid role or secret id",
+    "invalid role_id or secret_id",
+    "invalid secret id",
+    "invalid role id",
+    "missing role_id",
+    "missing secret_id",
+    "source address",
+    "could not be found",
+    "failed to validate",
+    "service account name not authorized",
+    "namespace not authorized",
+    "invalid role name",
+    "invalid audience",
+    "lease is not renewable",
+    "wrapping token is not valid",
+    "no handler for route",
+    "invalid path for a versioned k/v secrets engine",
+    "vault is sealed",
+    "vault is not initialized",
+    "rate limit quota exceeded",
+];

@@ -346,3 +346,33 @@ fn paths_that_could_lead_elsewhere_are_refused() {
     };
     assert!(options.check().is_err());
 }
+
+#[test]
+fn what_a_server_says_is_shown_in_known_words_alone() {
+    let refused = |status, said: &str| {
+        let body = serde_json::json!({"errors": [said, "had kv-value-0123456789"]}).to_string();
+        let answer = FetchAnswer {
+            status,
+            headers: Vec::new(),
+            body: body.into_bytes().into(),
+        };
+        answer::refusal(&answer, "kv/app").to_string()
+    };
+    for (status, said, shown) in [
+        (
+            403,
+            "1 error occurred: permission denied",
+            "permission denied",
+        ),
+        (403, "bad token hvs.REALTOKEN0123456789", "bad token"),
+        (503, "Vault is sealed", "vault is sealed"),
+        (500, "hvs.REALTOKEN0123456789", ""),
+    ] {
+        let told = refused(status, said);
+        assert!(told.contains(shown), "{told}");
+        assert!(
+            !told.contains("REAL") && !told.contains("kv-value"),
+            "{told}"
+        );
+    }
+}
