@@ -187,7 +187,7 @@ fn a_value_of_a_key_store_is_read_by_approle_token_and_kubernetes() {
 }
 
 #[test]
-fn a_key_store_that_refuses_refuses_the_start_in_its_own_words() {
+fn a_key_store_that_refuses_refuses_the_start_in_known_words() {
     let world = World::new();
     for (auth, more, said) in [
         ("{token: {env: KV_TOKEN}}", NAMESPACE, "permission denied"),

@@ -150,7 +150,8 @@ pub(super) fn refusal(answer: &FetchAnswer, place: &str) -> ProvideError {
     let said = said.iter().map(|said| said.to_ascii_lowercase());
     let known = KNOWN.iter().filter(|words| {
         let mut said = said.clone();
-        said.any(|said| said.contains(**words))
+        let words = words.to_ascii_lowercase();
+        said.any(|said| said.contains(&words))
     });
     let known = known.copied().collect::<Vec<_>>().join("; ");
     let status = answer.status;
@@ -170,7 +171,7 @@ pub(super) fn refusal(answer: &FetchAnswer, place: &str) -> ProvideError {
     }
 }
 
-/// What Vault and OpenBao say, in small letters; what tells a person what to look at.
+/// What Vault and OpenBao say; what tells a person what to look at.
 const KNOWN: [&str; 26] = [
     "permission denied",
     "missing client token",
@@ -178,10 +179,10 @@ const KNOWN: [&str; 26] = [
     "invalid token",
     "token not found",
     "token mismatch",
-    "invalid role or secret id",
+    "invalid role or secret ID",
     "invalid role_id or secret_id",
-    "invalid secret id",
-    "invalid role id",
+    "invalid secret ID",
+    "invalid role ID",
     "missing role_id",
     "missing secret_id",
     "source address",
@@ -194,8 +195,8 @@ const KNOWN: [&str; 26] = [
     "lease is not renewable",
     "wrapping token is not valid",
     "no handler for route",
-    "invalid path for a versioned k/v secrets engine",
-    "vault is sealed",
-    "vault is not initialized",
+    "invalid path for a versioned K/V secrets engine",
+    "Vault is sealed",
+    "Vault is not initialized",
     "rate limit quota exceeded",
 ];

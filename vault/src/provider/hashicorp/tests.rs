@@ -365,7 +365,7 @@ fn what_a_server_says_is_shown_in_known_words_alone() {
             "permission denied",
         ),
         (403, "bad token hvs.REALTOKEN0123456789", "bad token"),
-        (503, "Vault is sealed", "vault is sealed"),
+        (503, "Vault is sealed", "Vault is sealed"),
         (500, "hvs.REALTOKEN0123456789", ""),
     ] {
         let told = refused(status, said);
