@@ -14,6 +14,7 @@ use axum::{
 use jiff::SignedDuration;
 
 mod acting;
+mod by_webhook;
 pub(crate) mod cookie;
 pub(crate) mod documents;
 pub(crate) mod known;
@@ -38,7 +39,7 @@ use crate::{
     role::{Permission, Role},
     router::LONGEST_BODY,
     spans::AskedBy,
-    store::{Actor, ChangeError, Once, Standing, User, Webhook},
+    store::{Actor, ChangeError, Once, Standing, User},
 };
 
 /// Who asks, known.
@@ -92,41 +93,6 @@ impl Caller {
         }
     }
 
-    /// Somebody who answers by a webhook, which vouches for them: nobody that gig knows as a person.
-    /// With `rules` somebody who, by that, writes a rule that only a user here writes, who may.
-    pub(crate) fn of_webhook(
-        webhook: &Webhook,
-        (user, rules): (&str, bool),
-        address: Option<SocketAddr>,
-    ) -> Self {
-        let name = webhook.name.as_str();
-        // Who reads the record knows them by their name here.
-        let who = match webhook.user_here(user) {
-            Some(here) if here != user => format!("{user}, {here} here"),
-            _ => user.to_owned(),
-        };
-        Self {
-            name: format!("webhook {name} ({who})").into(),
-            role: Role::Editor,
-            session: None,
-            narrowing: Narrowing::of_webhook(),
-            person: None,
-            needs_factor: false,
-            owner: false,
-            standing: Standing::Webhook {
-                name: name.into(),
-                user: user.into(),
-                rules,
-            },
-            by_token: false,
-            once: None,
-            request: None,
-            address,
-            beside: Beside::default(),
-            unkept: None,
-        }
-    }
-
     /// Refuses what the role may not, and then what is asked for on a condition that is not held.
     pub(crate) fn require(&self, permission: Permission) -> Result<(), Problem> {
         if self.may(permission) {
@@ -158,17 +124,11 @@ impl Caller {
         Arc::clone(self.person.as_ref().unwrap_or(&self.name))
     }
 
-    /// Whether they may let pass more than one method and path: nobody for whom a webhook alone vouches may.
-    pub(crate) fn opens_hosts(&self) -> bool {
-        !matches!(self.standing, Standing::Webhook { rules: false, .. })
-    }
-
     /// Whether they decide on what waits for others: whoever decides on policies decides for all, and so do those
     /// for whom a webhook vouches; a narrowed token that runs sandboxes decides for whom it runs them.
     pub(crate) fn decides_for_all(&self) -> bool {
         let runs = self.may(Permission::RunSandboxes);
-        let vouched = matches!(self.standing, Standing::Webhook { .. });
-        vouched || !self.narrowing.is_any() || !runs
+        self.is_vouched_for() || !self.narrowing.is_any() || !runs
     }
 
     /// Whether only some servers are there for the caller.

@@ -4,8 +4,9 @@
 use std::{
     fs,
     io::ErrorKind,
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use anyhow::{Context, bail};
@@ -20,7 +21,10 @@ use crate::{backup::Part, data_dir};
 /// When it cannot be used; says why, and nothing of a URL, which holds a password.
 pub(super) fn open(dir: &Path) -> anyhow::Result<Arc<dyn Store>> {
     let Some(url) = url()? else {
-        return Ok(Arc::new(SqliteStore::open(&file(dir)?)?));
+        let store = SqliteStore::open(&file(dir)?)?;
+        // Told once, by whoever serves.
+        let _first = BEGUN_WITH.set(identity(&dir.join(FILE))?);
+        return Ok(Arc::new(store));
     };
     let store = PostgresStore::open(&url).with_context(|| {
         format!("{VARIABLE} (without it, a database in the data directory is used)")
@@ -43,7 +47,24 @@ pub(crate) fn file(dir: &Path) -> anyhow::Result<PathBuf> {
             record.display()
         );
     }
+    if let Some(begun) = BEGUN_WITH.get()
+        && *begun != identity(&path)?
+    {
+        bail!(
+            "another file is in the place of {}: stop gig, put back the one that it began with, and start it",
+            path.display()
+        );
+    }
     Ok(path)
+}
+
+/// Device and inode of the file that this process began with.
+static BEGUN_WITH: OnceLock<(u64, u64)> = OnceLock::new();
+
+fn identity(path: &Path) -> anyhow::Result<(u64, u64)> {
+    let found = path.symlink_metadata();
+    let found = found.with_context(|| format!("cannot look at {}", path.display()))?;
+    Ok((found.dev(), found.ino()))
 }
 
 /// Where the record is, or will be.

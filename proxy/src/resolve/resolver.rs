@@ -106,14 +106,13 @@ impl Resolver {
     pub async fn own_addresses(&self, name: &Fqdn) -> Vec<IpAddr> {
         let by_file = self.refreshed(|current| current.by_file.clone());
         let absolute = Name::from_ascii(format!("{name}.")).ok();
-        let (Some(by_file), Some(absolute)) = (by_file, absolute) else {
-            return Vec::new();
-        };
-        // Of one family the file may say nothing.
         let mut found = Vec::new();
-        for family in [RecordType::A, RecordType::AAAA] {
-            let said = by_file.lookup(absolute.clone(), family).await;
-            found.extend(said.into_iter().flat_map(addresses));
+        if let (Some(by_file), Some(absolute)) = (by_file, absolute) {
+            // Of one family the file may say nothing.
+            for family in [RecordType::A, RecordType::AAAA] {
+                let said = by_file.lookup(absolute.clone(), family).await;
+                found.extend(said.into_iter().flat_map(addresses));
+            }
         }
         let nodename = rustix::system::uname();
         if found.is_empty() && is_own(name.as_str(), nodename.nodename().to_bytes()) {

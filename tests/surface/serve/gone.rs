@@ -35,6 +35,12 @@ fn a_database_of_people_that_is_gone_is_told_and_none_is_begun_in_its_place() {
     // Another one is not the one that was acknowledged.
     fs::copy(&away, &there).expect("a copy");
     assert_eq!((ready(&appliance), put(&appliance)), (503, 503));
+    let secret = Ask::new("PUT", "/api/v1/secrets/TOKEN").token(&token);
+    let secret = secret.json(&json!({"value": "v4lue-of-a-secret"}));
+    assert!(
+        secret.send(&appliance).status >= 400,
+        "the vault took the other"
+    );
     fs::rename(&away, &there).expect("back");
     appliance.until("it is ready again", |one| ready(one) == 200);
     assert_eq!(put(&appliance), 201);

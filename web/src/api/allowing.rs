@@ -182,6 +182,10 @@ pub(crate) async fn planned(
              policies, and `\"width\": \"host\"`",
         ));
     }
+    if caller.is_vouched_for() && address(row).is_some() {
+        let words = "its address is not public, and the rule would open that: who signs in sees which it is";
+        return Err(Problem::forbidden(words));
+    }
     if width == Width::Path && address(row).is_some() {
         let words = "its address would be open for whatever is allowed of this host: say `\"width\": \"host\"`";
         return Err(conflict("path", words.to_owned()));

@@ -4,6 +4,7 @@
 //! message they stand where nothing is formatted, linked or fetched. `&`, `<` and `>` are escaped as
 //! Slack asks for; so no text of a sandbox calls anybody or leads anywhere.
 
+use gig_policy::DenyReason;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -198,7 +199,9 @@ impl Message<'_> {
                 field("Denied at", until),
             ]}),
         ];
-        blocks.extend(self.buttons(held.by_path, &held.id, |_| true));
+        let of_address = is_of_address(Some(&held.reason));
+        let fits = |button: Button| !of_address || matches!(button, Button::Once | Button::Deny);
+        blocks.extend(self.buttons(held.by_path, &held.id, fits));
         blocks.extend(self.link("/approvals", "Answer in the console"));
         quiet(&text, &json!(blocks))
     }
@@ -217,6 +220,7 @@ impl Message<'_> {
                 field("Server", server),
                 field("Host", one.host.as_deref().unwrap_or_default()),
                 field("Asked for", &one.asks),
+                field("Why", one.reason.as_deref().unwrap_or_default()),
                 field("Policy", policy),
                 field("Times the host was denied, since yesterday", &one.count.to_string()),
             ]}),
@@ -224,7 +228,8 @@ impl Message<'_> {
         // Where nothing is in force yet somebody who signs in begins.
         let about = format!("{OF_RECORD}{}", one.record);
         let is_over = |button: Button| !matches!(button, Button::Once | Button::Deny);
-        if !one.policy.is_empty() {
+        // A rule would open the address, too, which nobody sees here.
+        if !one.policy.is_empty() && !is_of_address(one.reason.as_deref()) {
             blocks.extend(self.buttons(one.by_path, &about, is_over));
         }
         let place = format!("/audit/{}", one.record);
@@ -317,6 +322,11 @@ fn quiet(text: &str, blocks: &Value) -> Value {
         fields.insert("blocks".to_owned(), blocks.clone());
     }
     message
+}
+
+/// Whether what is denied stands at an address that is not public.
+fn is_of_address(reason: Option<&str>) -> bool {
+    reason == Some(DenyReason::PrivateAddress.as_str())
 }
 
 fn button(button: Button, held: &str) -> Value {

@@ -52,6 +52,12 @@ pub(super) struct Code<'a> {
     pub(super) verifier: &'a str,
 }
 
+/// What a token endpoint says where it gives none.
+#[derive(Deserialize)]
+struct TokenError {
+    error: String,
+}
+
 #[derive(Deserialize)]
 struct TokenAnswer {
     id_token: Option<String>,
@@ -192,7 +198,10 @@ impl Described {
         let answer = outbound.send(request).await.map_err(Refused::unreached)?;
         match answer.status {
             StatusCode::OK => {}
-            status if status.is_client_error() => return Err(Refused::NotTaken),
+            // RFC 6749 §5.2: all else is the client's, which gig is, or its own.
+            StatusCode::BAD_REQUEST if is_invalid_grant(&answer.body) => {
+                return Err(Refused::NotTaken);
+            }
             _ => {
                 return Err(Refused::provider(
                     "it does not answer what comes of the code",
@@ -210,6 +219,11 @@ impl Described {
         let methods = self.token_endpoint_auth_methods_supported.as_ref();
         methods.is_none_or(|methods| methods.iter().any(|one| one == "client_secret_basic"))
     }
+}
+
+fn is_invalid_grant(body: &[u8]) -> bool {
+    let said = serde_json::from_slice::<TokenError>(body);
+    said.is_ok_and(|said| said.error == "invalid_grant")
 }
 
 async fn get(outbound: &dyn Outbound, url: String) -> Result<bytes::Bytes, Refused> {
