@@ -140,6 +140,10 @@ fn rules_for_ever_are_offered_where_somebody_may_press_them_and_asked_for_twice(
         ids(&rules, &connection),
         ["gig_once", "gig_host_hour", "gig_host_ever", "gig_deny"]
     );
+    // A rule would open the address, too, which is shown to nobody here.
+    let mut inside = row("/x");
+    inside.facts.reason = "private_address".to_owned();
+    assert_eq!(ids(&rules, &inside), ["gig_once", "gig_deny"]);
     let nobody = Webhook {
         answerers: Vec::new(),
         ..rules
