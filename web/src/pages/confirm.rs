@@ -106,6 +106,16 @@ pub(crate) async fn user(
              groups. Who is to stay out loses those groups, or is barred there.",
         );
     }
+    let folded = name.to_ascii_lowercase();
+    let webhooks = app.ask(|store| store.webhooks()).await?.into_iter();
+    let theirs = webhooks.filter(|one| one.names(&folded));
+    let theirs: Vec<String> = theirs.map(|one| one.name).collect();
+    if !theirs.is_empty() {
+        page = page.says(format!(
+            "By webhook {} they go on answering what waits, without rules for ever: take them off its list in Settings, too.",
+            theirs.join(", ")
+        ));
+    }
     let page = page.posts(format!("/people/users/{name}"), &[("act", "remove")]);
     Ok(shown(&page))
 }

@@ -460,3 +460,15 @@ async fn the_switch_of_the_two_person_rule_says_what_it_takes() {
         assert!(!detail.contains("sessions"), "{detail}");
     }
 }
+
+#[tokio::test]
+async fn who_is_removed_and_answers_by_a_webhook_is_told_with_it() {
+    let appliance = Furnished::new().await;
+    let cookies = signed_in(&appliance);
+    let page = async |name: &str| {
+        let path = format!("GET /people/users/{name}/remove");
+        appliance.page(&path, &cookies[4]).await.body
+    };
+    assert!(page("ana").await.contains("By webhook ops they go on"));
+    assert!(!page("cem").await.contains("By webhook"));
+}
