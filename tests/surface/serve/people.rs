@@ -124,6 +124,7 @@ fn sessions_are_seen_ended_and_end_with_a_new_password() {
         .cookie(&third)
         .send(&appliance);
     assert_eq!(out.status, 303, "{out:?}");
+    assert!(out.head.contains("clear-site-data: \"cache\""), "{out:?}");
     assert_eq!(me(&third), 401);
 }
 

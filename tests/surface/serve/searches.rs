@@ -29,6 +29,8 @@ fn a_search_is_kept_for_all_who_read_the_record_and_removed_by_who_saved_it() {
     // As the console writes it: what was there, once, without a place in the record.
     let plain = "verdict=deny&host=%2A.example.com&text=one%20two";
     assert_eq!(made["query"], plain);
+    let again = save(&appliance, &admin, "Denied <b>", "verdict=allow");
+    assert_eq!(again.status, 409, "one of that title is kept: {again:?}");
     assert_eq!(kept(&appliance, &admin), std::slice::from_ref(&made));
     let cookie = appliance.first_admin();
     let page = Ask::new("GET", "/audit").cookie(&cookie).send(&appliance);
