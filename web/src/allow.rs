@@ -105,10 +105,15 @@ pub(crate) fn can_be_allowed(row: &Row) -> bool {
 /// The address that stood in a record's way, where it is not public: a rule opens it for whatever is allowed of its host.
 pub(crate) fn address(row: &Row) -> Option<IpAddr> {
     match entry::private(row) {
-        _ if !entry::is_for_address(row) => None,
+        _ if !is_for_address(row.reason.as_deref()) => None,
         Private::Open(ip) => Some(ip),
         Private::None | Private::Never => None,
     }
+}
+
+/// Whether this is why something was denied: where its name is, or what it is, and nothing else.
+pub(crate) fn is_for_address(reason: Option<&str>) -> bool {
+    reason == Some(DenyReason::PrivateAddress.as_str())
 }
 
 /// Whether the record names a request, so that a rule can be as narrow as that.

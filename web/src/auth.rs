@@ -39,7 +39,7 @@ use crate::{
     role::{Permission, Role},
     router::LONGEST_BODY,
     spans::AskedBy,
-    store::{Actor, ChangeError, Once, Standing, User},
+    store::{Actor, ChangeError, Once, Standing},
 };
 
 /// Who asks, known.
@@ -159,13 +159,14 @@ impl Caller {
                 let Some(kept) = kept.filter(|one| one.is_answered_by(&user)) else {
                     return Ok(false);
                 };
-                let asked = store.factor_rule()?;
-                let writes = |user: User| {
-                    user.role.may(Permission::EditPolicies) && !user.lacks_factor(&asked)
+                if !rules {
+                    return Ok(true);
+                }
+                let Some(here) = kept.writer_here(&user) else {
+                    return Ok(false);
                 };
-                let here = kept.user_here(&user).filter(|_| kept.rules);
-                let here = here.map(|here| store.user(here)).transpose()?.flatten();
-                Ok(!rules || here.is_some_and(writes))
+                let (here, asked) = (store.user(here)?, store.factor_rule()?);
+                Ok(here.is_some_and(|here| here.writes_rules(&asked)))
             }
             Standing::Session { id, role } => {
                 let session = store.session(&id, now)?;

@@ -250,7 +250,7 @@ pub struct Health {
 }
 
 /// One mechanism of the host, and what was found.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct Examined {
     /// The mechanism.
     pub name: String,

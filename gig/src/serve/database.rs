@@ -4,7 +4,6 @@
 use std::{
     fs,
     io::ErrorKind,
-    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     sync::{Arc, OnceLock},
 };
@@ -23,7 +22,7 @@ pub(super) fn open(dir: &Path) -> anyhow::Result<Arc<dyn Store>> {
     let Some(url) = url()? else {
         let store = SqliteStore::open(&file(dir)?)?;
         // Told once, by whoever serves.
-        let _first = BEGUN_WITH.set(identity(&dir.join(FILE))?);
+        let _first = BEGUN_WITH.set(store.identity());
         return Ok(Arc::new(store));
     };
     let store = PostgresStore::open(&url).with_context(|| {
@@ -47,25 +46,21 @@ pub(crate) fn file(dir: &Path) -> anyhow::Result<PathBuf> {
             record.display()
         );
     }
-    if let Some(begun) = BEGUN_WITH.get()
-        && *begun != identity(&path)?
-    {
-        bail!(
-            "another file is in the place of {}: stop gig, put back the one that it began with, and start it",
-            path.display()
-        );
+    if let Some(begun) = BEGUN_WITH.get() {
+        let found = SqliteStore::identity_of(&path);
+        let found = found.with_context(|| format!("cannot look at {}", path.display()))?;
+        if found != *begun {
+            bail!(
+                "another file is in the place of {}: stop gig, put back the one that it began with, and start it",
+                path.display()
+            );
+        }
     }
     Ok(path)
 }
 
 /// Device and inode of the file that this process began with.
 static BEGUN_WITH: OnceLock<(u64, u64)> = OnceLock::new();
-
-fn identity(path: &Path) -> anyhow::Result<(u64, u64)> {
-    let found = path.symlink_metadata();
-    let found = found.with_context(|| format!("cannot look at {}", path.display()))?;
-    Ok((found.dev(), found.ino()))
-}
 
 /// Where the record is, or will be.
 ///

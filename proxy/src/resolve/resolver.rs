@@ -114,8 +114,8 @@ impl Resolver {
                 found.extend(said.into_iter().flat_map(addresses));
             }
         }
-        let nodename = rustix::system::uname();
-        if found.is_empty() && is_own(name.as_str(), nodename.nodename().to_bytes()) {
+        let uname = rustix::system::uname();
+        if found.is_empty() && is_own(name.as_str(), uname.nodename().to_bytes()) {
             found = vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
         }
         found

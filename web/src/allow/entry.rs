@@ -4,11 +4,11 @@ use std::{fmt, net::IpAddr};
 
 use gig_audit::row::Row;
 use gig_policy::{
-    DenyReason, Host, Moment,
+    Host, Moment,
     special_purpose::{AddressClass, classify},
 };
 
-use super::Width;
+use super::{Width, is_for_address};
 
 /// One entry under `egress`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl Entry {
         let by_method = asked.filter(|(method, path)| is_token(method) && !is_path(path));
         // What an address refused is let pass by rules already: theirs is all that it opens, and of its own only this
         // request, however wide it is asked for.
-        let narrow = width == Width::Path || is_for_address(row);
+        let narrow = width == Width::Path || is_for_address(row.reason.as_deref());
         let request = literal.filter(|_| narrow);
         let request = request.map(|(method, path)| (method.to_owned(), Some(path.to_owned())));
         let by_method = by_method.map(|(method, _)| (method.to_owned(), None));
@@ -123,16 +123,11 @@ pub(super) enum Private {
     Never,
 }
 
-/// Whether it was denied for where its name is, or for what it is, and for nothing else.
-pub(super) fn is_for_address(row: &Row) -> bool {
-    row.reason.as_deref() == Some(DenyReason::PrivateAddress.as_str())
-}
-
 /// Of a record: the address that was asked for by itself, or that its name was found at and refused for.
 pub(super) fn private(row: &Row) -> Private {
     let host = row.host.as_deref().and_then(|host| Host::parse(host).ok());
     let asked = host.and_then(|host| host.ip());
-    let refused = is_for_address(row);
+    let refused = is_for_address(row.reason.as_deref());
     let found = || {
         row.dst_ip
             .as_deref()

@@ -3,53 +3,24 @@
 use std::sync::Arc;
 
 use axum::{Json, extract::State};
-use serde::Serialize;
-use utoipa::ToSchema;
 
 use super::Whole;
 use crate::{api_error::Problem, app::App, auth::Caller, control::Examined, role::Permission};
 
-/// A mechanism of the host, and what was found.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Finding {
-    /// Which.
-    pub(crate) name: String,
-    /// `works`, `limited`, `missing`, `not_tried`.
-    pub(crate) state: String,
-    /// What was seen.
-    pub(crate) found: String,
-    /// What its lack costs; empty where it works.
-    pub(crate) costs: String,
-    /// What cures it; empty where it works.
-    pub(crate) cure: String,
-}
-
-impl From<Examined> for Finding {
-    fn from(one: Examined) -> Self {
-        Self {
-            name: one.name,
-            state: one.state,
-            found: one.found,
-            costs: one.costs,
-            cure: one.cure,
-        }
-    }
-}
-
 /// Tries every mechanism of this node's host for real, sandboxes included: it takes some seconds. For one who asks at
 /// a time.
 #[utoipa::path(post, path = "/api/v1/doctor", tag = "health",
-    responses((status = 200, body = Whole<Finding>), (status = 503, body = Problem)))]
+    responses((status = 200, body = Whole<Examined>), (status = 503, body = Problem)))]
 pub(crate) async fn examine(
     State(app): State<Arc<App>>,
     caller: Caller,
-) -> Result<Json<Whole<Finding>>, Problem> {
+) -> Result<Json<Whole<Examined>>, Problem> {
     let items = examined(&app, &caller).await?;
     Ok(Json(Whole { items }))
 }
 
 /// The same for the console.
-pub(crate) async fn examined(app: &App, caller: &Caller) -> Result<Vec<Finding>, Problem> {
+pub(crate) async fn examined(app: &App, caller: &Caller) -> Result<Vec<Examined>, Problem> {
     caller.require(Permission::Examine)?;
     let Ok(place) = Arc::clone(&app.examining).try_acquire_owned() else {
         let busy = "the host is being examined for somebody else: try again in a moment";
@@ -61,6 +32,5 @@ pub(crate) async fn examined(app: &App, caller: &Caller) -> Result<Vec<Finding>,
         drop(place);
         examined
     });
-    let examined = examined.await.map_err(Problem::internal)??;
-    Ok(examined.into_iter().map(Into::into).collect())
+    Ok(examined.await.map_err(Problem::internal)??)
 }

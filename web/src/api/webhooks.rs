@@ -1,7 +1,7 @@
 //! Webhooks: where people are told what waits for them. Set up by admins; answered from elsewhere in
 //! [`answer`].
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use axum::{
     Json,
@@ -175,9 +175,7 @@ pub(crate) async fn save_webhook(
     }
     let answerers = new.answerers.iter().map(|one| answerer(one, new.kind));
     let answerers: Vec<String> = answerers.collect::<Result<_, _>>()?;
-    let mut known: Vec<&str> = answerers.iter().map(|one| there(one)).collect();
-    known.sort_unstable();
-    known.dedup();
+    let known: BTreeSet<&str> = answerers.iter().map(|one| there(one)).collect();
     if known.len() < answerers.len() {
         return Err(Problem::invalid(
             "somebody stands among those who answer twice",

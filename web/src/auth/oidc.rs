@@ -374,8 +374,8 @@ impl SingleSignOn {
     }
 }
 
-/// Whether a team, a policy or floor for one person, or those who answer by a webhook, has this name: that was meant for somebody else, whom a gateway
-/// names or who was a user once.
+/// Whether a team, a policy or floor for one person, or those who answer by a webhook, has this name: that was meant for
+/// somebody else, whom a gateway names or who was a user once.
 async fn is_named(app: &App, name: &Name) -> Result<bool, Problem> {
     let wanted = folded(name.as_str());
     let named = app.ask(move |store| {

@@ -23,7 +23,7 @@ use crate::{
     one_sandbox::ENDED,
     profile::Sight,
     role::Permission,
-    store::{ServerKind, User},
+    store::{ServerKind, User, folded},
 };
 
 pub(crate) mod held;
@@ -106,9 +106,8 @@ pub(crate) async fn user(
              groups. Who is to stay out loses those groups, or is barred there.",
         );
     }
-    let folded = name.to_ascii_lowercase();
     let webhooks = app.ask(|store| store.webhooks()).await?.into_iter();
-    let theirs = webhooks.filter(|one| one.names(&folded));
+    let theirs = webhooks.filter(|one| one.names(&folded(&name)));
     let theirs: Vec<String> = theirs.map(|one| one.name).collect();
     if !theirs.is_empty() {
         page = page.says(format!(

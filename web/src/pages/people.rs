@@ -271,9 +271,8 @@ pub(crate) async fn own_password(
     match change_own(&app, &caller, typed).await {
         Ok(()) => Ok(to("/sign-in")),
         Err(problem) => {
-            let form = "password";
             let kept = Kept {
-                form,
+                form: "password",
                 ..Kept::default()
             };
             done_or(&app, &caller, Err(problem), kept).await

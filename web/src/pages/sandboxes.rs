@@ -8,6 +8,7 @@ use axum::extract::State;
 use super::{
     Answer, Done, Frame, Path, in_query,
     records::{LONGEST_HOST, RecordRow, cut_host, rows},
+    servers::runs,
     shown, told,
 };
 use crate::{
@@ -119,8 +120,8 @@ pub(crate) async fn show(
     };
     let server = one.server.clone();
     let server = app.ask(move |store| store.server(&server)).await?;
-    let ended = !matches!(one.state, RUNNING | ELSEWHERE);
-    let theirs = ended && *one.profile == *caller.profile() && caller.may(Permission::RunSandboxes);
+    let theirs =
+        !runs(&one) && *one.profile == *caller.profile() && caller.may(Permission::RunSandboxes);
     let by_gig = |server: &Server| server.spec.kind != ServerKind::Foreign;
     let page = SandboxPage {
         has_server: server.is_some(),

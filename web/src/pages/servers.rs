@@ -117,7 +117,7 @@ pub(super) fn own_of(sandboxes: &[SandboxView], server: &str, profile: &str) -> 
 }
 
 /// Whether it runs, on whichever node.
-fn runs(one: &SandboxView) -> bool {
+pub(super) fn runs(one: &SandboxView) -> bool {
     matches!(one.state, RUNNING | ELSEWHERE)
 }
 

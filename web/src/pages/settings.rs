@@ -9,14 +9,14 @@ use axum::extract::State;
 use super::{Answer, Frame, shown_as, webhooks::Typed};
 use crate::{
     api::{
-        doctor::{Finding, examined},
+        doctor::examined,
         nodes::{NodeView, nodes},
         webhooks::{WebhookView, webhooks},
     },
     api_error::{AnswerStatus, Problem},
     app::App,
     auth::Caller,
-    control::Health,
+    control::{Examined, Health},
     role::Permission,
 };
 
@@ -37,7 +37,7 @@ struct SettingsPage {
     /// Of a fleet.
     nodes: Vec<NodeView>,
     /// What was found, where somebody asked for it.
-    examined: Option<Vec<Finding>>,
+    examined: Option<Vec<Examined>>,
 }
 
 impl SettingsPage {
@@ -50,7 +50,7 @@ impl SettingsPage {
     }
 
     /// The class of a state's colour.
-    fn class(&self, one: &Finding) -> &'static str {
+    fn class(&self, one: &Examined) -> &'static str {
         match one.state.as_str() {
             "works" => "works",
             "missing" => "broken",
@@ -82,7 +82,7 @@ pub(crate) async fn examine(State(app): State<Arc<App>>, caller: Caller) -> Answ
 /// What came of what was asked on it.
 #[derive(Default)]
 pub(super) struct Shown {
-    examined: Option<Vec<Finding>>,
+    examined: Option<Vec<Examined>>,
     problem: Option<Problem>,
     /// The form that it is a problem of, as it was sent.
     typed: Option<Typed>,

@@ -8,7 +8,11 @@ use utoipa::ToSchema;
 
 use super::source::ServerSource;
 use super::{Place, Team};
-use crate::{credential::Digest, narrowing::Narrowing, role::Role};
+use crate::{
+    credential::Digest,
+    narrowing::Narrowing,
+    role::{Permission, Role},
+};
 
 /// Somebody who may sign in.
 #[derive(Debug, Clone)]
@@ -30,10 +34,13 @@ pub struct User {
 }
 
 impl User {
-    /// Whether they are to set a second factor up before anything else; `asked`: of whom one is asked for.
+    /// Whether they write rules from elsewhere, where somebody else says who they are: as they would here. `asked`: of
+    /// whom a second factor is asked for, which who has none sets up before anything else.
     #[must_use]
-    pub fn lacks_factor(&self, asked: &[Role]) -> bool {
-        self.account.is_none() && !self.second_factor && asked.contains(&self.role)
+    pub fn writes_rules(&self, asked: &[Role]) -> bool {
+        let lacks_factor =
+            self.account.is_none() && !self.second_factor && asked.contains(&self.role);
+        self.role.may(Permission::EditPolicies) && !lacks_factor
     }
 }
 

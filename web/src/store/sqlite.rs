@@ -106,7 +106,7 @@ impl SqliteStore {
         let mut connection = Connection::open_with_flags(path, flags).map_err(failed)?;
         set_up(&connection).map_err(failed)?;
         migrate(&mut connection, path)?;
-        let identity = identity(path).map_err(|source| OpenStoreError::File {
+        let identity = Self::identity_of(path).map_err(|source| OpenStoreError::File {
             path: path.to_owned(),
             source,
         })?;
@@ -118,9 +118,15 @@ impl SqliteStore {
         })
     }
 
+    /// Device and inode of the file that it has open.
+    #[must_use]
+    pub const fn identity(&self) -> (u64, u64) {
+        self.identity
+    }
+
     /// The connection, while the file that it has open is the one of that name.
     fn connection(&self) -> Result<MutexGuard<'_, Connection>, StoreError> {
-        let found = identity(&self.path).and_then(|found| match found == self.identity {
+        let found = Self::identity_of(&self.path).and_then(|found| match found == self.identity {
             true => Ok(()),
             false => Err(io::Error::new(
                 io::ErrorKind::NotFound,
@@ -132,6 +138,15 @@ impl SqliteStore {
         Ok(self.connection.lock())
     }
 
+    /// Device and inode of what has this name now.
+    ///
+    /// # Errors
+    /// When nothing has it, or nobody may look.
+    pub fn identity_of(path: &Path) -> io::Result<(u64, u64)> {
+        let found = path.symlink_metadata()?;
+        Ok((found.dev(), found.ino()))
+    }
+
     fn error(&self, attempted: &'static str, source: DatabaseError) -> StoreError {
         StoreError {
             attempted,
@@ -139,11 +154,6 @@ impl SqliteStore {
             source: Box::new(source),
         }
     }
-}
-
-fn identity(path: &Path) -> io::Result<(u64, u64)> {
-    let found = path.symlink_metadata()?;
-    Ok((found.dev(), found.ino()))
 }
 
 /// Makes the file, 0600; refuses one that others can open.

@@ -17,8 +17,6 @@ use super::{
     tables::{DatabaseError, OptionalExtension as _, Refused, Row, Transaction},
 };
 
-use crate::role::Permission;
-
 /// What a webhook is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
@@ -99,6 +97,12 @@ impl Webhook {
     pub fn user_here(&self, user: &str) -> Option<&str> {
         let all = self.answerers.iter().map(String::as_str);
         of_list(all, self.kind, user)
+    }
+
+    /// The same where it is set up for rules: they write them, if they may.
+    #[must_use]
+    pub fn writer_here(&self, user: &str) -> Option<&str> {
+        self.user_here(user).filter(|_| self.rules)
     }
 }
 
@@ -225,14 +229,14 @@ pub(super) fn lets(
     if !rules {
         return Ok(true);
     }
-    let Some(here) = webhook.user_here(user).filter(|_| webhook.rules) else {
+    let Some(here) = webhook.writer_here(user) else {
         return Ok(false);
     };
     let here = db.query_row(rows::ONE_USER, [name::folded(here)], rows::user);
     let asked = factors::rule(db)?;
     Ok(here
         .optional()?
-        .is_some_and(|here| here.role.may(Permission::EditPolicies) && !here.lacks_factor(&asked)))
+        .is_some_and(|here| here.writes_rules(&asked)))
 }
 
 fn row(row: &Row) -> Result<Webhook, DatabaseError> {

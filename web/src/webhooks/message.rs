@@ -4,11 +4,11 @@
 //! message they stand where nothing is formatted, linked or fetched. `&`, `<` and `>` are escaped as
 //! Slack asks for; so no text of a sandbox calls anybody or leads anywhere.
 
-use gig_policy::DenyReason;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::{
+    allow::is_for_address,
     api::{
         held::{DeniedView, HeldView},
         time,
@@ -111,6 +111,11 @@ impl Button {
         }
     }
 
+    /// Whether it says what is to be of others like it, and not of this one.
+    const fn writes_a_rule(self) -> bool {
+        !matches!(self, Self::Once | Self::Deny)
+    }
+
     /// Whether it is as narrow as a method and path.
     const fn is_of_path(self) -> bool {
         matches!(self, Self::Hour | Self::Ever)
@@ -199,8 +204,8 @@ impl Message<'_> {
                 field("Denied at", until),
             ]}),
         ];
-        let of_address = is_of_address(Some(&held.reason));
-        let fits = |button: Button| !of_address || matches!(button, Button::Once | Button::Deny);
+        let of_address = is_for_address(Some(&held.reason));
+        let fits = |button: Button| !(of_address && button.writes_a_rule());
         blocks.extend(self.buttons(held.by_path, &held.id, fits));
         blocks.extend(self.link("/approvals", "Answer in the console"));
         quiet(&text, &json!(blocks))
@@ -227,10 +232,9 @@ impl Message<'_> {
         ];
         // Where nothing is in force yet somebody who signs in begins.
         let about = format!("{OF_RECORD}{}", one.record);
-        let is_over = |button: Button| !matches!(button, Button::Once | Button::Deny);
         // A rule would open the address, too, which nobody sees here.
-        if !one.policy.is_empty() && !is_of_address(one.reason.as_deref()) {
-            blocks.extend(self.buttons(one.by_path, &about, is_over));
+        if !one.policy.is_empty() && !is_for_address(one.reason.as_deref()) {
+            blocks.extend(self.buttons(one.by_path, &about, Button::writes_a_rule));
         }
         let place = format!("/audit/{}", one.record);
         blocks.extend(self.link(&place, "Look at it in the console"));
@@ -322,11 +326,6 @@ fn quiet(text: &str, blocks: &Value) -> Value {
         fields.insert("blocks".to_owned(), blocks.clone());
     }
     message
-}
-
-/// Whether what is denied stands at an address that is not public.
-fn is_of_address(reason: Option<&str>) -> bool {
-    reason == Some(DenyReason::PrivateAddress.as_str())
 }
 
 fn button(button: Button, held: &str) -> Value {

@@ -87,14 +87,8 @@ fn json(
     mut keep: impl FnMut(Token) -> Result<Arc<str>, CaptureError>,
 ) -> Result<Shown, CaptureError> {
     let mut value: Value = serde_json::from_slice(body).map_err(|_| CaptureError::Unparsable)?;
-    let mut walk = Walk {
-        from,
-        keep: &mut keep,
-        told: is_empty(&value),
-        error: false,
-        long: false,
-        deeper: DEEPEST,
-    };
+    let mut walk = Walk::new(from, &mut keep, DEEPEST);
+    walk.told = is_empty(&value);
     let walked = walk.value(&mut value, false);
     let told = walk.told || (walk.error && !walk.long);
     if let Err(error) = walked {
@@ -135,7 +129,19 @@ struct Walk<'a, K> {
     deeper: u8,
 }
 
-impl<K: FnMut(Token) -> Result<Arc<str>, CaptureError>> Walk<'_, K> {
+impl<'a, K: FnMut(Token) -> Result<Arc<str>, CaptureError>> Walk<'a, K> {
+    /// One that has seen nothing yet.
+    const fn new(from: &'a [SecretPlace], keep: &'a mut K, deeper: u8) -> Self {
+        Self {
+            from,
+            keep,
+            told: false,
+            error: false,
+            long: false,
+            deeper,
+        }
+    }
+
     /// `explains`: it stands in what says why there is no token.
     fn value(&mut self, value: &mut Value, explains: bool) -> Result<(), CaptureError> {
         match value {
@@ -160,14 +166,7 @@ impl<K: FnMut(Token) -> Result<Arc<str>, CaptureError>> Walk<'_, K> {
             wipe(&mut value);
             return Err(CaptureError::Strange);
         };
-        let mut walk = Walk {
-            from: self.from,
-            keep: &mut *self.keep,
-            told: false,
-            error: false,
-            long: false,
-            deeper,
-        };
+        let mut walk = Walk::new(self.from, &mut *self.keep, deeper);
         let walked = walk.value(&mut value, explains);
         let told = walk.told;
         if walked.is_ok() && told {
@@ -330,14 +329,7 @@ fn form(
             None => {
                 error |= is_error(name) && !value.is_empty();
                 let mut text = Zeroizing::new(String::from_utf8_lossy(value).into_owned());
-                let mut walk = Walk {
-                    from,
-                    keep: &mut keep,
-                    told: false,
-                    error: false,
-                    long: false,
-                    deeper: DEEPEST,
-                };
+                let mut walk = Walk::new(from, &mut keep, DEEPEST);
                 walk.text(&mut text, is_of_error(name))?;
                 long |= walk.long;
                 told |= walk.told;

@@ -261,27 +261,27 @@ fn read_slack(body: &[u8]) -> Result<Heard, Problem> {
     };
     let button = text("/actions/0/action_id").and_then(|id| Button::of(&id));
     let one = payload.pointer("/actions/1").is_none();
+    let says = |button: Button| match button {
+        Button::Once => (Word::Once, Breadth::Path),
+        Button::Hour => (Word::Hour, Breadth::Path),
+        Button::Ever => (Word::Ever, Breadth::Path),
+        Button::HostHour => (Word::Hour, Breadth::Host),
+        Button::HostEver => (Word::Ever, Breadth::Host),
+        Button::Deny => (Word::Deny, Breadth::Path),
+    };
     match (
         text("/type").as_deref(),
-        button,
+        button.map(says),
         text("/actions/0/value"),
         text("/user/id"),
     ) {
-        (Some("block_actions"), Some(button), Some(value), Some(user)) if one => Ok(Heard {
+        (Some("block_actions"), Some((word, width)), Some(value), Some(user)) if one => Ok(Heard {
             about: match value.strip_prefix(OF_RECORD) {
                 Some(record) => About::Denied(record.to_owned()),
                 None => About::Held(value),
             },
-            width: match button {
-                Button::HostHour | Button::HostEver => Breadth::Host,
-                _ => Breadth::Path,
-            },
-            word: match button {
-                Button::Once => Word::Once,
-                Button::Hour | Button::HostHour => Word::Hour,
-                Button::Ever | Button::HostEver => Word::Ever,
-                Button::Deny => Word::Deny,
-            },
+            word,
+            width,
             user,
             back: text("/response_url"),
         }),
