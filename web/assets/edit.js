@@ -127,11 +127,19 @@
     clearTimeout(timer);
     timer = setTimeout(check, pause);
   });
+  // In Simulate's fields Enter simulates; anywhere else in the form it checks.
+  const days = document.getElementById("days");
+  days.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.isComposing) return;
+    event.preventDefault();
+    days.form.requestSubmit(days.form.querySelector("button[value=simulate]"));
+  });
   // What is saved, checked or simulated goes along; whoever leaves in another way is asked before what they typed is lost.
   const form = area.form;
   const why = form.elements.namedItem("reason");
   const version = form.elements.namedItem("version");
-  const place = "gig:sent:" + area.dataset.name;
+  // Of who is signed in here: who is next in this tab is offered nothing of theirs.
+  const place = "gig:sent:" + area.dataset.user + ":" + area.dataset.name;
   let sent = false;
   form.addEventListener("submit", () => {
     sent = true;

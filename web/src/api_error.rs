@@ -95,6 +95,11 @@ impl Problem {
         }
     }
 
+    /// What somebody was shown before they decided is another by now.
+    pub(crate) fn meanwhile(detail: &str) -> Self {
+        Self::new(StatusCode::PRECONDITION_FAILED, "changed_meanwhile", detail)
+    }
+
     pub(crate) fn status(&self) -> StatusCode {
         StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }

@@ -156,17 +156,13 @@ impl Caller {
             Standing::Webhook { name, user, rules } => {
                 let kept = store.webhooks()?;
                 let kept = kept.iter().find(|one| one.name == *name);
-                let Some(kept) = kept.filter(|one| one.is_answered_by(&user)) else {
+                let Some(asked) = kept.map(|one| one.asks_of(&user, rules)) else {
                     return Ok(false);
                 };
-                if !rules {
-                    return Ok(true);
-                }
-                let Some(here) = kept.writer_here(&user) else {
-                    return Ok(false);
+                let Some(here) = asked.user() else {
+                    return Ok(asked.holds(None, &[]));
                 };
-                let (here, asked) = (store.user(here)?, store.factor_rule()?);
-                Ok(here.is_some_and(|here| here.writes_rules(&asked)))
+                Ok(asked.holds(store.user(here)?.as_ref(), &store.factor_rule()?))
             }
             Standing::Session { id, role } => {
                 let session = store.session(&id, now)?;

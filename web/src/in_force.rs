@@ -23,8 +23,10 @@ use crate::{
 };
 
 mod for_whom;
+mod stands;
 
 pub(crate) use for_whom::ForWhom;
+pub(crate) use stands::Stands;
 
 /// What the store says, read as it is asked for.
 pub(crate) struct InForce<'a> {

@@ -3,7 +3,7 @@
 const { CONSOLE, check, heading, play } = require('./console.cjs');
 
 play(async journey => {
-  await journey.first();
+  const admin = await journey.first();
   const provider = new URL(process.env.GIG_TEST_PROVIDER).origin;
   const page = await journey.person({ also: provider });
   await journey.to(page, '/people');
@@ -19,6 +19,13 @@ play(async journey => {
   check((await own.innerText()).includes('single sign-on'), 'how it began is not said');
   check(await page.getByText('Change your password').count() === 0, 'they have no password here');
   check(!(await page.context().cookies()).some(cookie => cookie.name.includes('sso')), 'the round is not over');
+
+  // Who runs gig reads by whom people sign in, and how that was.
+  const host = new URL(provider).host;
+  await journey.to(admin, '/settings');
+  check((await admin.locator('main').innerText()).includes(`by ${provider}`), 'the provider is not named');
+  await journey.to(admin, '/');
+  check((await admin.locator('main').innerText()).includes(`${host} vouched for somebody last at`), 'nothing of it under Health');
 
   // Somebody saw where the provider sent them.
   check(back.length === 1, `${back.length} answers`);

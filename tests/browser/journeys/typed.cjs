@@ -71,4 +71,11 @@ play(async journey => {
   check(!(await area.inputValue()).includes('lost.example'), 'it was saved');
   await page.getByRole('button', { name: 'Put it back' }).click();
   check((await area.inputValue()).includes('- host: lost.example'), await area.inputValue());
+  // To who sent it alone.
+  const kept = await page.evaluate(() => Object.keys(sessionStorage).join());
+  check(kept === 'gig:sent:ana:web', kept);
+  // Enter in a field of the simulation simulates.
+  await page.locator('#days').fill('30');
+  await journey.go(page, () => page.locator('#days').press('Enter'));
+  await page.getByRole('heading', { name: 'With what was recorded in the last 30 days' }).waitFor();
 });

@@ -27,10 +27,10 @@ use crate::{
     app::App,
     auth::Caller,
     document::moment,
+    in_force::Stands,
     profile::Sight,
     remedy::{NoRule, Remedies, Remedy, profile_of},
     role::Permission,
-    store::Assignment,
 };
 
 /// What is allowed of what was denied.
@@ -69,21 +69,16 @@ pub(crate) struct Planned {
     pub(crate) document: String,
     /// The server for which the policy is put in force with it.
     pub(crate) server: Option<String>,
-    /// Where that policy is in force now.
-    pub(crate) assigned: Vec<Assignment>,
-    /// And what it bounds.
-    pub(crate) floors: Vec<Assignment>,
+    /// Where that policy is in force now, and what it bounds.
+    pub(crate) stands: Stands,
 }
 
 impl Planned {
     /// By which it is known whether what was shown is what would be written.
     pub(crate) fn mark(&self) -> String {
         let server = self.server.as_deref().unwrap_or_default();
-        let [assigned, floors] = [&self.assigned, &self.floors].map(|at| Assignment::tag(at));
-        format!(
-            "{}:{}:{server}:{assigned}:{floors}",
-            self.policy, self.version
-        )
+        let stands = self.stands.mark();
+        format!("{}:{}:{server}:{stands}", self.policy, self.version)
     }
 }
 
@@ -146,9 +141,7 @@ pub(crate) async fn by_rule(
     brief(&wanted.reason)?;
     let planned = planned(app, caller, &row, (wanted.width, wanted.lasting)).await?;
     if wanted.shown.is_some_and(|shown| shown != planned.mark()) {
-        return Err(Problem::new(
-            StatusCode::PRECONDITION_FAILED,
-            "changed_meanwhile",
+        return Err(Problem::meanwhile(
             "what this would change is another by now, and nothing is saved: look again",
         ));
     }
@@ -203,15 +196,11 @@ pub(crate) async fn planned(
             return Ok(Err(remedies.why_none(&denied)?));
         };
         let kept = store.policy(&remedy.policy, None)?;
-        let of_it = |mut all: Vec<Assignment>| {
-            all.retain(|one| one.policy == remedy.policy);
-            all
-        };
-        let (assigned, floors) = (of_it(store.assignments()?), of_it(store.floors()?));
-        Ok(Ok((remedy, kept, assigned, floors)))
+        let stands = Stands::of(store, &remedy.policy)?;
+        Ok(Ok((remedy, kept, stands)))
     });
     let no_rule = |why: NoRule| conflict("no_rule", why.to_string());
-    let (remedy, kept, assigned, floors) = found.await?.map_err(no_rule)?;
+    let (remedy, kept, stands) = found.await?.map_err(no_rule)?;
     let Remedy { policy, assign } = remedy;
     let (version, base) = match kept {
         Some(kept) => (kept.head.version, kept.document),
@@ -236,8 +225,7 @@ pub(crate) async fn planned(
         base,
         document,
         server: assign,
-        assigned,
-        floors,
+        stands,
     })
 }
 

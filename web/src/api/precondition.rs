@@ -173,7 +173,7 @@ mod tests {
         for (name, value) in fields {
             headers.append(name, http::HeaderValue::from_static(value));
         }
-        let changed = || Problem::new(StatusCode::PRECONDITION_FAILED, "changed_meanwhile", "");
+        let changed = || Problem::meanwhile("");
         holds(&headers, current, changed).map_err(|problem| problem.status().as_u16())
     }
 

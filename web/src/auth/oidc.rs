@@ -32,6 +32,7 @@ mod provider;
 mod round;
 #[cfg(test)]
 mod signer;
+mod state;
 
 use self::{
     id_token::{Claims, Expected, TokenRefused, Unchecked},
@@ -119,6 +120,9 @@ pub(crate) enum Refused {
     /// It cannot be asked, or answers what cannot be used.
     #[error("the sign-on provider cannot be used: {0}")]
     Provider(String),
+    /// The same a moment ago: it was not asked again.
+    #[error("the sign-on provider cannot be used, as a moment ago: {0}")]
+    Asked(String),
     /// What it says is not to be believed.
     #[error("{0}")]
     Token(#[from] TokenRefused),
@@ -148,7 +152,7 @@ impl Refused {
         match self {
             Self::Problem(problem) => problem,
             Self::TooMany(seconds) => Problem::too_many(seconds),
-            Self::Provider(_) | Self::NotTaken => {
+            Self::Provider(_) | Self::Asked(_) | Self::NotTaken => {
                 Problem::new(http::StatusCode::BAD_GATEWAY, "sign_on_provider", words)
             }
             _ => Problem::forbidden(words),
@@ -186,7 +190,8 @@ impl SingleSignOn {
         let described = self
             .provider
             .described(&self.settings, app.outbound(), app.now())
-            .await?;
+            .await;
+        let described = described.inspect_err(|refused| self.failed(app, refused))?;
         let round = Round::begin(next, app.now()).map_err(Problem::internal)?;
         let endpoint = &described.authorization_endpoint;
         let joint = if endpoint.contains('?') { '&' } else { '?' };
@@ -235,7 +240,7 @@ impl SingleSignOn {
             }
             Err((name, refused)) => {
                 // Its fault is nobody's try: who comes from there next is not to wait for it.
-                if matches!(refused, Refused::Provider(_)) {
+                if matches!(refused, Refused::Provider(_) | Refused::Asked(_)) {
                     app.limits.unmade(Tried::Provider, from);
                 }
                 app.figures.refused();
@@ -252,7 +257,11 @@ impl SingleSignOn {
         back: Returned<'_>,
     ) -> Result<Zeroizing<String>, (Option<Name>, Refused)> {
         let claims = self.claims(app, round, &back).await;
-        let claims = claims.map_err(|refused| (None, refused))?;
+        let claims = claims.map_err(|refused| {
+            self.failed(app, &refused);
+            (None, refused)
+        })?;
+        self.works(app);
         let name = naming::name_of(&claims, &self.settings.issuer);
         let done = self.start(app, &claims, name.clone(), back).await;
         done.map_err(|refused| (Some(name), refused))

@@ -7,10 +7,7 @@
 use std::sync::Arc;
 
 use askama::Template;
-use axum::{
-    extract::State,
-    http::{HeaderMap, StatusCode},
-};
+use axum::{extract::State, http::HeaderMap};
 use gig_audit::row::Row;
 use serde::Deserialize;
 
@@ -149,7 +146,7 @@ pub(crate) async fn save(
     if page.on() != wanted.on || !page.is_whole() {
         let words = "What denies it changed meanwhile, and nothing is saved: look again.";
         page.note = words.to_owned();
-        let changed = Problem::new(StatusCode::PRECONDITION_FAILED, "changed_meanwhile", words);
+        let changed = Problem::meanwhile(words);
         return Ok(shown_as(changed.answer_status(), &page));
     }
     let mut done: Vec<String> = Vec::new();

@@ -25,7 +25,7 @@ use crate::{
     api_error::{AnswerStatus, Problem},
     app::App,
     auth::Caller,
-    in_force::{InForce, Supposed},
+    in_force::{InForce, Stands, Supposed},
     profile::Sight,
     recorded::Simulation,
     role::Permission,
@@ -85,6 +85,8 @@ struct ApprovalPage {
     policy: String,
     /// Where that is in force and what it bounds, while it waits.
     reach: Vec<String>,
+    /// By which it is known whether that is still so when it is approved.
+    mark: String,
     /// What it would do with a week of recorded traffic; where it waits.
     simulation: Option<Simulation>,
     /// Why that is not there.
@@ -102,7 +104,7 @@ pub(crate) struct Decided {
     act: String,
     #[serde(default)]
     why: String,
-    /// What was shown that it would change.
+    /// What was shown that it would change, or for whom.
     #[serde(default)]
     shown: String,
 }
@@ -262,6 +264,19 @@ pub(crate) async fn decide(
         Decision::Reject => Done::Rejected,
         Decision::Withdraw => Done::Withdrawn,
     };
+    if decision == Decision::Approve && !decided.shown.is_empty() {
+        let policy = proposal(&app, &caller, id)
+            .await?
+            .draft
+            .policy()
+            .map(str::to_owned);
+        let stands = stands_now(&app, policy.unwrap_or_default()).await?;
+        if stands.mark() != decided.shown {
+            let words =
+                "for whom this is in force is another by now, and nothing is approved: look again";
+            return one(&app, &caller, id, Some(Problem::meanwhile(words))).await;
+        }
+    }
     match decide_on(&app, &caller, id, decision, decided.why).await {
         Ok(_) => Ok(told(did, "/approvals")),
         Err(problem) if matches!(problem.status().as_u16(), 400 | 409 | 412) => {
@@ -334,6 +349,7 @@ async fn one(app: &Arc<App>, caller: &Caller, id: u64, problem: Option<Problem>)
         findings: Vec::new(),
         policy: found.draft.policy().unwrap_or_default().to_owned(),
         reach: Vec::new(),
+        mark: String::new(),
         simulation: None,
         unread: String::new(),
         one: found.clone().into(),
@@ -352,9 +368,9 @@ async fn one(app: &Arc<App>, caller: &Caller, id: u64, problem: Option<Problem>)
         let checked = checked(app, Some(name.clone()), document.clone()).await?;
         page.findings = checked.findings.iter().map(ToString::to_string).collect();
         if pending {
-            let kept = app.ask(|store| Ok((store.assignments()?, store.floors()?)));
-            let (assigned, floors) = kept.await?;
-            page.reach = reach(&assigned, &floors, &name);
+            let stands = stands_now(app, name.clone()).await?;
+            page.reach = reach(&stands.assigned, &stands.floors, &name);
+            page.mark = stands.mark();
         }
         (page.meaning, page.lines) = compared(app, name, old, document).await?;
     } else if let Some(supposed) = supposed(&found.draft) {
@@ -370,6 +386,10 @@ async fn one(app: &Arc<App>, caller: &Caller, id: u64, problem: Option<Problem>)
         return Ok(shown(&page));
     }
     Ok(shown_as(status, &page))
+}
+
+async fn stands_now(app: &App, policy: String) -> Result<Stands, Problem> {
+    app.ask(move |store| Stands::of(store, &policy)).await
 }
 
 /// What it means that another policy stands somewhere, or none, and the lines of both documents.

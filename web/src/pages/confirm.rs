@@ -107,7 +107,7 @@ pub(crate) async fn user(
         );
     }
     let webhooks = app.ask(|store| store.webhooks()).await?.into_iter();
-    let theirs = webhooks.filter(|one| one.names(&folded(&name)));
+    let theirs = webhooks.filter(|one| one.hears_without(&folded(&name)));
     let theirs: Vec<String> = theirs.map(|one| one.name).collect();
     if !theirs.is_empty() {
         page = page.says(format!(

@@ -11,11 +11,12 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{
-    Actor, Change, ChangeError,
+    Actor, Change, ChangeError, User,
     changes::{Outcome, missing},
     factors, name, rows,
     tables::{DatabaseError, OptionalExtension as _, Refused, Row, Transaction},
 };
+use crate::role::Role;
 
 /// What a webhook is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -92,6 +93,12 @@ impl Webhook {
         })
     }
 
+    /// Whether somebody of the list who is called so here answers whether or not they are here.
+    pub(crate) fn hears_without(&self, here: &str) -> bool {
+        let mut all = self.answerers.iter();
+        all.any(|one| !one.contains('=') && name::folded(one) == here) && self.names(here)
+    }
+
     /// Who that user of it is called here, where they are somebody here; `None` also where they may not answer.
     #[must_use]
     pub fn user_here(&self, user: &str) -> Option<&str> {
@@ -99,10 +106,52 @@ impl Webhook {
         of_list(all, self.kind, user)
     }
 
-    /// The same where it is set up for rules: they write them, if they may.
-    #[must_use]
-    pub fn writer_here(&self, user: &str) -> Option<&str> {
-        self.user_here(user).filter(|_| self.rules)
+    /// On what it depends that this user of it answers; with `rules`, writes a rule that only a user here writes.
+    pub(crate) fn asks_of(&self, user: &str, rules: bool) -> Asked<'_> {
+        let mut all = self.answerers.iter();
+        let Some(one) = all.find(|one| there(one) == user) else {
+            return Asked::Refused;
+        };
+        match (rules, self.rules, self.user_here(user)) {
+            (true, true, Some(here)) => Asked::Writes(here),
+            (true, ..) => Asked::Refused,
+            // Said to be somebody here: who is taken away here is nobody there.
+            (false, _, Some(here)) if one.contains('=') => Asked::IsHere(here),
+            (false, ..) => Asked::Nothing,
+        }
+    }
+}
+
+/// On what an answer by a webhook depends, besides its list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asked<'a> {
+    /// They may not, whoever they are here.
+    Refused,
+    /// On nothing else.
+    Nothing,
+    /// On a user of this name being here.
+    IsHere(&'a str),
+    /// On that user being here and writing rules.
+    Writes(&'a str),
+}
+
+impl Asked<'_> {
+    /// Whose account is to be read.
+    pub(crate) const fn user(&self) -> Option<&str> {
+        match self {
+            Self::IsHere(here) | Self::Writes(here) => Some(here),
+            Self::Refused | Self::Nothing => None,
+        }
+    }
+
+    /// Whether it holds: `here` is the account of that name, `factors` the roles that need a second factor.
+    pub(crate) fn holds(&self, here: Option<&User>, factors: &[Role]) -> bool {
+        match self {
+            Self::Refused => false,
+            Self::Nothing => true,
+            Self::IsHere(_) => here.is_some(),
+            Self::Writes(_) => here.is_some_and(|here| here.writes_rules(factors)),
+        }
     }
 }
 
@@ -216,27 +265,21 @@ pub(super) fn remove(db: &Transaction<'_>, name: &str) -> Outcome {
     }
 }
 
-/// Whether somebody may answer from there still; with `rules`, write rules for ever, as a user here who may.
+/// Whether somebody may answer from there still; with `rules`, write rules that only a user here writes.
 pub(super) fn lets(
     db: &Transaction<'_>,
     webhook: &str,
     (user, rules): (&str, bool),
 ) -> Result<bool, DatabaseError> {
-    let found = db.query_row(ONE, [webhook], row).optional()?;
-    let Some(webhook) = found.filter(|one| one.is_answered_by(user)) else {
+    let Some(webhook) = db.query_row(ONE, [webhook], row).optional()? else {
         return Ok(false);
     };
-    if !rules {
-        return Ok(true);
-    }
-    let Some(here) = webhook.writer_here(user) else {
-        return Ok(false);
+    let asked = webhook.asks_of(user, rules);
+    let Some(here) = asked.user() else {
+        return Ok(asked.holds(None, &[]));
     };
     let here = db.query_row(rows::ONE_USER, [name::folded(here)], rows::user);
-    let asked = factors::rule(db)?;
-    Ok(here
-        .optional()?
-        .is_some_and(|here| here.writes_rules(&asked)))
+    Ok(asked.holds(here.optional()?.as_ref(), &factors::rule(db)?))
 }
 
 fn row(row: &Row) -> Result<Webhook, DatabaseError> {

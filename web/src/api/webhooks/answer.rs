@@ -4,7 +4,7 @@
 //! on the webhook's list; what they answer is what this webhook was told within the last day and nobody has answered
 //! from there. Anything else is refused and recorded. They allow one request that waits, or deny it, or all like it, or like what was denied, for
 //! an hour. A rule for ever, or for all of a host, takes a webhook that is set up so and a user here who writes
-//! policies. Under the two-person rule nothing is allowed from here. The record names the webhook and the user.
+//! policies; who is said to be a user here answers while that user is here. Under the two-person rule nothing is allowed from here. The record names the webhook and the user.
 
 use std::sync::Arc;
 
@@ -158,16 +158,17 @@ pub(crate) async fn answer(
     };
     let (rules, back) = (heard.takes_a_user(), heard.back.take());
     let caller = Caller::of_webhook(&webhook, (user.as_str(), rules), address);
-    let done = match rules && caller.still(&app).await.is_err() {
-        true => {
+    let done = match caller.still(&app).await {
+        Err(not) if not.status().is_server_error() => Err(not),
+        Err(_) => {
             let who = Refused::of(&caller);
             app.tell_refusal(Some(&who), address, "POST /api/v1/webhooks/{name}/answer");
-            Err(Problem::forbidden(
-                "a rule for ever, or for all of a host, takes a webhook that is set up for that, and a user here who \
-                 writes policies",
-            ))
+            Err(Problem::forbidden(match rules {
+                true => TAKES_A_USER,
+                false => NOBODY_HERE,
+            }))
         }
-        false => {
+        Ok(()) => {
             let (theirs, name) = (Arc::clone(&app), webhook.name.clone());
             // Also where who asked goes away meanwhile: it is said how it ended, or nobody could answer again.
             let decided = app
@@ -179,6 +180,11 @@ pub(crate) async fn answer(
     let done = done.map(|words| format!("{words} by {user}"));
     told(&app, &webhook, back, done).map(|done| Json(Done { done }))
 }
+
+const TAKES_A_USER: &str = "a rule for ever, or for all of a host, takes a webhook that is set up for that, and a user here \
+     who writes policies";
+const NOBODY_HERE: &str =
+    "who you are on this webhook's list is no user here: an admin says who answers from here";
 
 /// The webhook, if what came is signed with its secret; what is not known is told as what is not signed.
 async fn signed(

@@ -24,7 +24,7 @@ pub(super) struct Provider {
     described: Mutex<Option<Kept<Described>>>,
     keys: Mutex<Option<Kept<Keys>>>,
     /// When it failed last: it is not asked again at once, whoever wants to sign in.
-    failed: Mutex<Option<Timestamp>>,
+    failed: Mutex<Option<(Timestamp, String)>>,
 }
 
 struct Kept<T> {
@@ -74,10 +74,10 @@ impl Provider {
         if let Some(kept) = fresh(&self.described, now, HOUR) {
             return Ok(kept);
         }
-        if let Some(failed) = *self.failed.lock()
-            && now.duration_since(failed) < BREATH
+        if let Some((failed, why)) = &*self.failed.lock()
+            && now.duration_since(*failed) < BREATH
         {
-            return Err(Refused::provider("it did not answer a moment ago"));
+            return Err(Refused::Asked(why.clone()));
         }
         let url = format!(
             "{}/.well-known/openid-configuration",
@@ -89,8 +89,10 @@ impl Provider {
                 .map_err(|_| Refused::provider("its discovery document is none"))?;
             described.checked(settings)
         };
-        let described = asked.await.inspect_err(|_| {
-            *self.failed.lock() = Some(now);
+        let described = asked.await.inspect_err(|refused| {
+            if let Refused::Provider(why) = refused {
+                *self.failed.lock() = Some((now, why.clone()));
+            }
         })?;
         let value = Arc::new(described);
         let kept = Arc::clone(&value);

@@ -13,6 +13,7 @@ use crate::{
     outbound::{OutboundAnswer, OutboundError},
 };
 
+mod health;
 mod tried;
 
 const ISSUER: &str = "https://idp.example";

@@ -44,7 +44,12 @@ pub(crate) async fn allow(
     let (row, waits) = waiting_as_denied(&app, &caller, (&id, &sight)).await?;
     let planned = planned(&app, &caller, &row, (opened.width, Lasting::Ever)).await?;
     let mark = planned.mark();
-    let places = reach(&planned.assigned, &planned.floors, &planned.policy).join("; ");
+    let places = reach(
+        &planned.stands.assigned,
+        &planned.stands.floors,
+        &planned.policy,
+    )
+    .join("; ");
     let (policy, on) = (planned.policy.clone(), planned.version);
     let two = app.ask(|store| store.two_person_rule()).await?;
     let (meaning, lines) = compared(&app, planned.policy, planned.base, planned.document).await?;

@@ -4,6 +4,7 @@ use super::{
     console::signed_in,
     furnished::{Answer, Furnished},
 };
+use crate::store::{Change, Place};
 
 const FORM: (&str, &str) = ("content-type", "application/x-www-form-urlencoded");
 
@@ -321,4 +322,30 @@ async fn a_form_without_a_place_puts_a_policy_in_force_nowhere() {
         }
     }
     assert_eq!(assigned(), before);
+}
+
+#[tokio::test]
+async fn an_approver_who_was_shown_for_whom_approves_that_and_no_other() {
+    let appliance = Furnished::ruled().await;
+    let approver = &signed_in(&appliance)[3];
+    let shown = async || {
+        let page = appliance.page("GET /approvals/1", approver).await;
+        let (_, mark) = page.body.split_once("name=\"shown\" value=\"").unwrap();
+        format!("act=approve&shown={}", mark.split('"').next().unwrap())
+    };
+    let before = shown().await;
+    appliance.lab.make(&Change::Assign {
+        place: Place::Server("idle".to_owned()),
+        policy: Some("p".to_owned()),
+        expected: None,
+    });
+    let refused = post(&appliance, approver, "/approvals/1", &before).await;
+    assert_eq!(refused.status, 412, "{}", refused.body);
+    for words in ["is another by now, and nothing is approved", "server idle"] {
+        assert!(refused.body.contains(words), "{words}: {}", refused.body);
+    }
+    let now = shown().await;
+    assert_ne!(before, now);
+    let approved = post(&appliance, approver, "/approvals/1", &now).await;
+    assert_eq!(approved.status, 303, "{}", approved.body);
 }

@@ -196,7 +196,9 @@ fn rules_by_a_webhook_take_a_user_here(store: &dyn Store) {
         name: "ops".parse().unwrap(),
         kind: WebhookKind::Generic,
         url: String::new(),
-        answerers: ["ben", "cem", "pat"].map(str::to_owned).to_vec(),
+        answerers: ["ben", "cem", "pat", "U1=ben", "U2=pat"]
+            .map(str::to_owned)
+            .to_vec(),
         rules,
         new,
     };
@@ -229,9 +231,16 @@ fn rules_by_a_webhook_take_a_user_here(store: &dyn Store) {
     save(true);
     assert!(write("ben", true) && write("pat", false));
     // Nobody here, somebody here who writes none, and nobody of the list.
-    for user in ["pat", "cem", "eve"] {
+    for user in ["pat", "cem", "eve", "U2"] {
         assert!(!write(user, true), "{user}");
     }
+    // Who is said to be a user here is one.
+    assert!(write("U1", false) && write("U1", true) && !write("U2", false));
+    let gone = Change::RemoveUser {
+        name: "ben".to_owned(),
+    };
+    apply(store, &gone).unwrap();
+    assert!(!write("U1", false) && write("ben", false) && !write("ben", true));
 }
 
 fn floor(server: Option<&str>, policy: Option<&str>) -> Change {

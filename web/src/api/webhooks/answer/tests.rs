@@ -209,7 +209,7 @@ async fn who_is_on_the_list_answers_by_a_button_once_and_is_named() {
 
 #[tokio::test]
 async fn a_member_of_slack_who_writes_policies_here_writes_rules_from_there_and_no_other() {
-    let lab = lab(&["a", "b"]);
+    let lab = lab(&["a", "b", "c"]);
     // `eve` of Slack is not the `eve` who is a user here.
     for (name, role) in [
         ("ben", Role::Editor),
@@ -253,6 +253,23 @@ async fn a_member_of_slack_who_writes_policies_here_writes_rules_from_there_and_
     assert!(wide.is_ok(), "{wide:?}");
     let rule = "- {host: new.example, ports: [443]}";
     assert!(version().document.contains(rule), "{}", version().document);
+    // Who is said to be a user here, and is none, answers nothing at all; nor who was one.
+    told(&lab, "slack", &["c"]);
+    for user in ["U4", "U1", "U2"] {
+        if user != "U4" {
+            let name = if user == "U1" { "ben" } else { "cem" };
+            lab.make(&Change::RemoveUser {
+                name: name.to_owned(),
+            });
+        }
+        for button in ["gig_once", "gig_hour", "gig_deny"] {
+            let refused = sent(&lab, "slack", &pressed(&lab, button, "c", user)).await;
+            assert_eq!(refused, Err(403), "{user} {button}");
+        }
+    }
+    // Who is nobody here goes on.
+    let denied = sent(&lab, "slack", &pressed(&lab, "gig_deny", "c", "U3")).await;
+    assert!(denied.is_ok(), "{denied:?}");
     lab.app.attachments.close();
     lab.app.attachments.wait().await;
 }
