@@ -34,4 +34,5 @@ mod smuggling;
 mod standing;
 mod threads;
 mod unread;
+mod unread_by_origin;
 mod websocket;

@@ -3,7 +3,8 @@
 //! The [`RequestPermit`] is consumed here. A request that was not sent because a kept connection had
 //! gone is sent on another; one that may have been seen by the origin is repeated once at most, and
 //! only if repeating it changes nothing (RFC 9110 §9.2.2) or the origin says that it did not look at it
-//! (RFC 9113 §8.7). Of a body that streams its beginning is kept for that.
+//! (RFC 9113 §8.7). Of a body that streams its beginning is kept for that. Over HTTP/1.1 a body that its origin might
+//! leave unread is the last thing on its connection: what it holds would be the next request there.
 
 use std::{future::Future, pin::pin, sync::Arc};
 
@@ -11,7 +12,7 @@ use gig_audit::turn::others_first;
 use gig_policy::{AppProtocol, DenyReason, Port, RequestPermit};
 use http::{
     HeaderValue, Method, Request, Response, StatusCode, Uri, Version,
-    header::{COOKIE, EXPECT, HOST},
+    header::{CONNECTION, COOKIE, EXPECT, HOST},
     uri::{Authority, PathAndQuery, Scheme},
 };
 use http_body::Body;
@@ -76,6 +77,8 @@ pub(super) struct Ready {
     late: Option<Late>,
     /// The key of a WebSocket handshake.
     websocket: Option<HeaderValue>,
+    /// Over HTTP/1.1 nothing goes behind it on its connection.
+    last: bool,
 }
 
 /// Forwards, and answers with the origin's header section and a body that streams.
@@ -180,6 +183,7 @@ impl Ready {
             identity,
             late,
             websocket: None,
+            last: false,
         };
         (ready, interims)
     }
@@ -206,6 +210,17 @@ impl Ready {
         self.websocket = Some(key);
     }
 
+    /// Whether its origin is told to end the connection behind it (RFC 9112 §9.6). One that answers without reading a
+    /// body takes what that holds for the next request, which nobody decided: many do where content means nothing
+    /// (RFC 9110 §9.3.1), and where a rule takes not every method and path it would be a way around it.
+    fn is_last(&self, narrow: bool) -> bool {
+        let means_nothing = matches!(
+            *self.request.method(),
+            Method::GET | Method::HEAD | Method::DELETE | Method::OPTIONS | Method::TRACE
+        );
+        !self.is_bodiless() && (narrow || means_nothing)
+    }
+
     /// It may have waited: for its body, or for a connection.
     fn look_again(&self) -> Result<(), Failure> {
         let looked = self.late.as_ref().map_or(Ok(()), Late::look);
@@ -226,6 +241,9 @@ impl Ready {
                 let mut headers = std::mem::take(request.headers_mut());
                 headers.insert(HOST, self.authority.clone());
                 join_cookies(&mut headers);
+                if self.last {
+                    headers.insert(CONNECTION, HeaderValue::from_static("close"));
+                }
                 request.body_mut().over_http1(&mut headers);
                 *request.headers_mut() = headers;
             }
@@ -242,6 +260,9 @@ impl Ready {
                 parts.path_and_query = Some(self.target.clone());
                 *request.uri_mut() = Uri::from_parts(parts).unwrap_or_default();
                 request.headers_mut().remove(HOST);
+                if self.last {
+                    request.headers_mut().remove(CONNECTION);
+                }
                 request.body_mut().over_http2();
             }
         }
@@ -303,6 +324,7 @@ pub(super) async fn send(
     interims: &Interims,
 ) -> Result<(Response<Incoming>, Lease), Failure> {
     ready.finish(interims).await?;
+    ready.last = need != Need::Upgrade && ready.is_last(permit.decided_on().either);
     let worker = session.worker();
     let identity = ready.identity.take();
     let wanted = Wanted {
@@ -329,6 +351,7 @@ pub(super) async fn send(
         }
         ready.look_again()?;
         ready.shape(lease.application());
+        lease.last = ready.last;
         let (reused, harmless) = (lease.reused, ready.is_idempotent() && ready.is_bodiless());
         if need == Need::Http1 && ready.is_repeatable() {
             session.activity().hand();

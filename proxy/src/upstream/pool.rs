@@ -157,7 +157,7 @@ impl Pool {
         let Line::Http1 { carrier, address } = lease.line else {
             return;
         };
-        if !carrier.is_reusable() {
+        if lease.last || !carrier.is_reusable() {
             return;
         }
         let mut known = lease.origins.known.lock();
@@ -236,6 +236,7 @@ impl Origins {
             origin: origin.clone(),
             line,
             reused: true,
+            last: false,
         })
     }
 

@@ -1,9 +1,11 @@
 //! Two readings of one message: whatever the second reading holds must not arrive.
 
-use std::net::SocketAddr;
+use std::{fs, net::SocketAddr};
 
 use gig_policy::DenyReason;
-use gig_tests::lab::{Finished, Lab, denial::Refusal, raw_origin::RawOrigin};
+use gig_tests::lab::{
+    Finished, Lab, denial::Refusal, network::Side, raw_origin::RawOrigin, service::Service,
+};
 
 pub(crate) const HOST: &str = "api.example.com";
 pub(crate) const POLICY: &str = "version: 1\nname: public\negress:\n  - host: api.example.com\n    \
@@ -98,4 +100,40 @@ smuggled! {
         r"GET /public/a HTTP/1.1\r\nHost: api.example.com\r\nConnection: Host\r\n\r\nGET /secret HTTP/1.1\r\nHost: api.example.com\r\n\r\n";
     two_hosts, MalformedRequest:
         r"GET /public/a HTTP/1.1\r\nHost: api.example.com\r\nHost: evil.example.net\r\n\r\nGET /secret HTTP/1.1\r\nHost: evil.example.net\r\n\r\n";
+}
+
+/// Python's own server answers `GET` without reading a body, and takes what that holds for the next request.
+#[test]
+fn a_body_that_the_origin_does_not_read() {
+    let lab = Lab::new();
+    let (address, folder) = (lab.address_for(HOST), lab.folder("site"));
+    for path in ["public", "secret"] {
+        fs::write(folder.join(path), format!("the {path} file")).expect("a page");
+    }
+    let mut server = lab.network.command(Side::Internet, "/usr/bin/python3");
+    server
+        .args(["-m", "http.server", "--protocol", "HTTP/1.1", "--bind"])
+        .arg(address.to_string())
+        .arg("--directory")
+        .arg(&folder)
+        .arg("80");
+    let mut server = Service::start(server, lab.fresh_path("origin.log"));
+    server.wait_for(&lab.network, SocketAddr::new(address, 80));
+    let script = format!(
+        "inside = b'GET /secret HTTP/1.1\\r\\nHost: {HOST}\\r\\n\\r\\n'\n\
+         head = 'GET /public HTTP/1.1\\r\\nHost: {HOST}\\r\\nContent-Length: %d\\r\\n\\r\\n' % len(inside)\n\
+         s = connect('{HOST}', 80)\ns.sendall(head.encode() + inside + get('/public?2', '{HOST}', 'Connection: close'))\n\
+         print(ending(s))"
+    );
+    let policy = POLICY
+        .replace("rules: ", "ports: [80]\n    rules: ")
+        .replace("/public/**", "/public");
+    let run = lab.gig().policy(&policy).wire(&script);
+    Refusal::none()
+        .client(|run| run.text().contains("the public file") && !run.text().contains("secret file"))
+        .origin_never_sees("a request for the forbidden path", || {
+            server.log().contains("GET /secret")
+        })
+        .check(&run);
+    assert!(server.log().contains("GET /public?2"), "{}", server.log());
 }

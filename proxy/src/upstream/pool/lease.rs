@@ -35,6 +35,8 @@ pub struct Lease {
     pub line: Line,
     /// It has carried a request before: the origin may have closed it in the meantime.
     pub reused: bool,
+    /// It carries no request after this one, where it carries one at a time.
+    pub last: bool,
 }
 
 /// A request without an answer.
@@ -179,6 +181,7 @@ impl Lease {
             origin,
             line,
             reused: false,
+            last: false,
         }
     }
 
