@@ -64,7 +64,7 @@ fn main() -> ExitCode {
 fn live() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
-        Err(mistake) => return usage::told(&mistake),
+        Err(mistake) => return usage::told(mistake),
     };
     // While there is no other thread that looks at the environment.
     gig_vault::environment::take(&arguments.command.secret_variables());

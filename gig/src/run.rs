@@ -269,7 +269,11 @@ fn with_place(error: anyhow::Error, settings: &Settings) -> anyhow::Error {
         return error;
     }
     let search = std::env::var_os("PATH");
-    let hint = elsewhere::hint(&settings.program, search.as_deref(), &settings.binds);
+    let hint = elsewhere::hint(
+        &settings.program,
+        search.as_deref(),
+        (&settings.binds, settings.workdir.as_deref()),
+    );
     match hint.or_else(|| elsewhere::meant(&settings.program, &settings.args)) {
         Some(hint) => error.context(hint),
         None => error,

@@ -168,7 +168,7 @@ pub(crate) fn short(name: &SecretName, value: &SecretBytes) -> Option<String> {
     let length = value.len();
     (length < SHORTEST).then(|| {
         format!(
-            "the value of {name} has {length} octets, and only values of {SHORTEST} or more are looked \
+            "the value of {name} has {length} octets (of a pair or key, its shortest part), and only values of {SHORTEST} or more are looked \
              for: it is not swapped out of answers, nor stopped on its way elsewhere"
         )
     })

@@ -312,7 +312,15 @@ fn by_tls(args: &ServeArgs, local: SocketAddr) -> anyhow::Result<(Option<Certifi
 
 fn listen(at: SocketAddr) -> anyhow::Result<std::net::TcpListener> {
     std::net::TcpListener::bind(at).with_context(|| {
-        format!("cannot listen on {at}: if another program does, choose another with GIG_LISTEN")
+        match at.port() {
+            1..1024 => format!(
+                "cannot listen on {at}: ports below 1024 are root's (sysctl net.ipv4.ip_unprivileged_port_start) and may \
+                 be taken; choose another with GIG_LISTEN, and put a server in front"
+            ),
+            _ => format!(
+                "cannot listen on {at}: if another program does, choose another with GIG_LISTEN"
+            ),
+        }
     })
 }
 

@@ -16,11 +16,15 @@ use crate::{
 
 /// Help and version end well; a mistake ends as every failure of gig's own does, so that a program's
 /// own status 2 is never mistaken for it.
-pub(crate) fn told(mistake: &clap::Error) -> ExitCode {
+pub(crate) fn told(mut mistake: clap::Error) -> ExitCode {
     let asked_for = !mistake.use_stderr();
-    if let Some(words) = of_a_secret(mistake).or_else(|| of_a_value(mistake)) {
+    if let Some(words) = of_a_secret(&mistake).or_else(|| of_a_value(&mistake)) {
         error_chain::print(&anyhow::anyhow!(words));
         return ExitStatus::GIG_FAILED.into();
+    }
+    if mistake.kind() == ErrorKind::UnknownArgument {
+        // That it may be a value behind `--`: it would be run as a program.
+        mistake.remove(ContextKind::Suggested);
     }
     let printed = mistake.print();
     if let (Err(error), true) = (&printed, asked_for)
@@ -29,7 +33,7 @@ pub(crate) fn told(mistake: &clap::Error) -> ExitCode {
         return ExitStatus::READER_LEFT.into();
     }
     if printed.is_err() || !asked_for {
-        if let Some(words) = of_a_program(mistake) {
+        if let Some(words) = of_a_program(&mistake).or_else(|| of_another_tool(&mistake)) {
             tell(&words);
         }
         return ExitStatus::GIG_FAILED.into();
@@ -48,6 +52,28 @@ fn of_a_program(mistake: &clap::Error) -> Option<String> {
         let word = printable(word);
         format!("\nWrite the program and its arguments behind `--`: gig run … -- {word} …\n")
     })
+}
+
+/// What is meant by an option of `docker run` and the like.
+fn of_another_tool(mistake: &clap::Error) -> Option<String> {
+    let runs = std::env::args_os().nth(1).is_some_and(|word| word == "run");
+    let Some(ContextValue::String(word)) = mistake.get(ContextKind::InvalidArg) else {
+        return None;
+    };
+    let said = match word.split('=').next()? {
+        "-v" | "--volume" | "--mount" => {
+            "folders are shown by --ro PATH[:DEST] and --rw PATH[:DEST]"
+        }
+        "-e" => "variables are set by --env NAME=VALUE",
+        "-w" => "the program starts where --workdir says",
+        "-p" | "--publish" => "nothing connects into a sandbox: there is no port to publish",
+        "--config" | "--settings" => "a policy is given by --policy FILE",
+        "--network" | "--net" => {
+            "where a program may go is said by --allow, --policy and --profile"
+        }
+        _ => return None,
+    };
+    runs.then(|| format!("\nHere {said}.\n"))
 }
 
 /// What is wrong with a `--secret` or `--capture`, in gig's own words: clap would show what was typed, which may be a

@@ -75,6 +75,8 @@ pub enum WriteIdMapError {
 /// Ids a sandbox has in a range mode: every id of a usual /etc/passwd, up to
 /// `nobody` (65,534).
 const PER_SANDBOX: u32 = 65_536;
+/// From here on `useradd` gives users theirs (login.defs, `SUB_UID_MIN`).
+const FIRST_GIVEN: u32 = 100_000;
 /// First host id as root: above every range that `useradd` gives out by
 /// default (100,000 to 600,100,000), below the ids that systemd-homed and
 /// 31-bit signed ids end at.
@@ -273,24 +275,32 @@ fn root_base(wanted: u32) -> Option<u32> {
             .unwrap_or_default()
     };
     let (uids, gids) = (mapped("/proc/self/uid_map"), mapped("/proc/self/gid_map"));
-    let mut promised: Vec<(u32, u32)> = Vec::new();
-    for file in ["/etc/subuid", "/etc/subgid"] {
-        let text = fs::read_to_string(file).unwrap_or_default();
-        promised.extend(
-            text.lines()
-                .filter_map(|line| entry(line).map(|(_, first, count)| (first, count))),
-        );
-    }
-    choose_base(wanted, &uids, &gids, &promised)
+    choose_base(wanted, &uids, &gids, &promised())
 }
 
-fn choose_base(
-    wanted: u32,
-    uids: &[(u32, u32)],
-    gids: &[(u32, u32)],
-    promised: &[(u32, u32)],
-) -> Option<u32> {
-    let mut base = ROOT_BASE;
+/// What /etc/subuid and /etc/subgid give to whomever.
+fn promised() -> Vec<(u32, u32)> {
+    let files = ["/etc/subuid", "/etc/subgid"].into_iter();
+    let texts = files.map(|file| fs::read_to_string(file).unwrap_or_default());
+    let runs = |text: String| {
+        let runs = text
+            .lines()
+            .filter_map(|line| entry(line).map(|(_, first, count)| (first, count)));
+        runs.collect::<Vec<_>>()
+    };
+    texts.flat_map(runs).collect()
+}
+
+/// The first and the last of the ids of a sandbox that nobody has: two users of one range could each signal and trace
+/// what the other runs.
+pub(crate) fn to_give() -> Option<(u32, u32)> {
+    let first = clear_of(FIRST_GIVEN, PER_SANDBOX, &promised())?;
+    let last = first.checked_add(PER_SANDBOX - 1)?;
+    (last < ROOT_END).then_some((first, last))
+}
+
+/// The first run of `wanted` ids from `base` on of which nobody has any.
+fn clear_of(mut base: u32, wanted: u32, promised: &[(u32, u32)]) -> Option<u32> {
     while let Some(clash) = promised.iter().find(|(first, count)| {
         base < first.saturating_add(*count) && *first < base.saturating_add(wanted)
     }) {
@@ -299,6 +309,16 @@ fn choose_base(
             .checked_add(clash.1)?
             .checked_next_multiple_of(PER_SANDBOX)?;
     }
+    Some(base)
+}
+
+fn choose_base(
+    wanted: u32,
+    uids: &[(u32, u32)],
+    gids: &[(u32, u32)],
+    promised: &[(u32, u32)],
+) -> Option<u32> {
+    let base = clear_of(ROOT_BASE, wanted, promised)?;
     let end = base.checked_add(wanted)?;
     let has = |runs: &[(u32, u32)]| {
         runs.iter()
@@ -377,6 +397,11 @@ mod tests {
         );
         assert_eq!(choose_base(wanted, &[(0, 65_536)], ALL, &[]), None);
         assert_eq!(choose_base(ROOT_END - ROOT_BASE + 1, ALL, ALL, &[]), None);
+        // What somebody has is given to nobody else.
+        let given = |promised: &[(u32, u32)]| clear_of(FIRST_GIVEN, PER_SANDBOX, promised);
+        assert_eq!(given(&[]), Some(100_000));
+        assert_eq!(given(&[(100_000, 65_536)]), Some(196_608));
+        assert_eq!(given(&[(165_535, 65_536), (100_000, 1)]), Some(262_144));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, 
 
 use crate::hub::{Hub, HubConfig, Lease, LeaseError, Spawn, SpawnNetwork, StartHubError};
 use crate::hub_protocol::Step;
-use crate::id_map::{HostIds, MapWriter, helper, lets_helpers};
+use crate::id_map::{HostIds, MapWriter, helper, lets_helpers, to_give};
 use crate::listener::Listeners;
 use crate::{HUB_ARGUMENT, Ipv4Net, sys};
 
@@ -328,8 +328,12 @@ fn ids_found(ids: HostIds) -> Finding {
             } else {
                 (
                     "/etc/subuid and /etc/subgid give this user no 65,536 ids in common",
-                    "usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $USER"
-                        .to_owned(),
+                    to_give().map_or_else(
+                        || "make room for 65,536 ids in /etc/subuid and /etc/subgid".to_owned(),
+                        |(first, last)| {
+                            format!("usermod --add-subuids {first}-{last} --add-subgids {first}-{last} $USER")
+                        },
+                    ),
                 )
             };
             Finding::Limited {

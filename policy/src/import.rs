@@ -155,6 +155,16 @@ impl Reading {
         }
     }
 
+    /// Tells of fields that are about what a program finds inside and not about where it goes: whoever runs it says that.
+    fn of_the_run(&mut self, node: &Located<Node>, fields: &[(&str, &str)]) {
+        for (key, _) in node::fields(node) {
+            if let Some((name, what)) = fields.iter().find(|(name, _)| *name == key.value) {
+                let message = format!("`{name}` is left out, it is no policy's: {what}");
+                self.narrowed(key.at.line, message);
+            }
+        }
+    }
+
     fn problem(&mut self, at: Position, message: impl Into<String>) {
         self.problems.push(Problem::at(at, message.into()));
     }
@@ -299,6 +309,9 @@ fn with_apex(text: &str) -> Option<[String; 2]> {
     Some([base.to_owned(), format!("*.{base}")])
 }
 
+/// Of what another tool says about files.
+const SHOWN: &str = "a sandbox has none of this host's files but those that are shown to it (`--ro`, `--rw` of `gig run`, \
+     `--ro` of `gig server add`)";
 const EVERY_PROGRAM: &str = "holds for every program of the sandbox";
 
 #[cfg(test)]

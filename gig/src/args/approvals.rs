@@ -8,7 +8,7 @@ use super::OutputArgs;
 pub(crate) enum ApprovalsCommand {
     /// List requests that wait for somebody, and denials of the last day that nobody decided on
     Ls(OutputArgs),
-    /// Let a request that waits go: once, or by a rule for an hour or for ever
+    /// Let a request that waits go, once or by a rule for an hour or for ever; of a denial, by a rule, the next one
     Allow(ApprovalsAllowArgs),
     /// Deny a request that waits
     Deny(ApprovalsDenyArgs),
@@ -16,7 +16,7 @@ pub(crate) enum ApprovalsCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct ApprovalsAllowArgs {
-    /// A request's id, as `gig approvals ls` has it
+    /// A request's id, or a denial's record, as `gig approvals ls` has it
     pub(crate) id: String,
     /// For how long
     #[arg(long = "for", value_name = "TIME", default_value = "once")]

@@ -174,8 +174,8 @@ pub(crate) struct PolicyRmArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct PolicyFloorArgs {
-    /// The policy's name in the appliance; without one, and without --rm, the floors are listed
-    #[arg(conflicts_with = "rm")]
+    /// The policy's name in the appliance; without one, and without --rm, the floors are listed; with --rm the floor
+    /// must be this one
     pub(crate) name: Option<String>,
     #[command(flatten)]
     pub(crate) place: PlaceArgs,

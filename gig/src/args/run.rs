@@ -17,8 +17,8 @@ pub(crate) struct RunArgs {
     /// Policy document; without one, and without --allow, everything is denied
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
-    /// Allow a host: `HOST[:PORT]`, `*.example.com`, or `tcp:HOST:PORT` for a protocol gig does not
-    /// open
+    /// Allow a host: `HOST[:PORT]`, `*.example.com`, an address or a range; `http:` or `https:` before it where the port
+    /// does not say, `tls:` for TLS that is not opened, `tcp:HOST:PORT` for any bytes
     #[arg(long, value_name = "HOST[:PORT]")]
     pub(crate) allow: Vec<String>,
     /// Let the --allow rules reach these otherwise refused addresses

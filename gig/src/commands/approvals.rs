@@ -1,5 +1,6 @@
 //! `gig approvals …`: what waits for a person, asked of the appliance that runs on this machine.
 
+use anyhow::bail;
 use hyper::Method;
 use serde_json::{Value, json};
 
@@ -41,8 +42,21 @@ fn allow(args: &ApprovalsAllowArgs) -> anyhow::Result<()> {
         WidthArg::Path => "path",
         WidthArg::Host => "host",
     });
-    let body = json!({"for": lasting, "width": width, "reason": args.reason});
-    let path = format!("/api/v1/held/{}/allow", segment(&args.id));
+    let of_record = is_record(&args.id);
+    if of_record && args.lasting == LastingArg::Once {
+        bail!(
+            "{} is the record of what was denied, which is over: a rule lets the next one pass, --for hour or --for ever",
+            args.id
+        );
+    }
+    let mut body = json!({"for": lasting, "reason": args.reason});
+    if let (Some(width), Some(fields)) = (width, body.as_object_mut()) {
+        fields.insert("width".to_owned(), width.into());
+    }
+    let path = match of_record {
+        true => format!("/api/v1/audit/{}/allow", segment(&args.id)),
+        false => format!("/api/v1/held/{}/allow", segment(&args.id)),
+    };
     let answer = ask(Method::POST, &path, Some(&body))?.json()?;
     let id = printable(&args.id);
     let said = if let Some(proposal) = answer.get("state").and_then(|_| answer.get("id")) {
@@ -58,6 +72,22 @@ fn allow(args: &ApprovalsAllowArgs) -> anyhow::Result<()> {
     output::print(args.output.json, &document, &said)
 }
 
+/// Whether a record is meant, as the list has it for a denial (`1-92`), and no request that waits.
+fn is_record(id: &str) -> bool {
+    let numbers = id.split_once('-').map(<[&str; 2]>::from);
+    numbers.is_some_and(|both| {
+        both.iter()
+            .all(|number| !number.is_empty() && number.bytes().all(|one| one.is_ascii_digit()))
+    })
+}
+
+fn under(policy: &str) -> String {
+    match policy {
+        "" => "no policy assigned".to_owned(),
+        name => format!("policy {name}"),
+    }
+}
+
 fn listed(document: &Value) -> String {
     let text = |one: &Value, field: &str| {
         let text = one.get(field).and_then(Value::as_str);
@@ -70,11 +100,11 @@ fn listed(document: &Value) -> String {
     let mut lines: Vec<String> = Vec::new();
     for one in items("items") {
         lines.push(format!(
-            "{}  {}  server {}, policy {}, until {}",
+            "{}  {}  server {}, {}, until {}",
             text(&one, "id"),
             text(&one, "asks"),
             text(&one, "server"),
-            text(&one, "policy"),
+            under(&text(&one, "policy")),
             text(&one, "until"),
         ));
     }
@@ -86,12 +116,25 @@ fn listed(document: &Value) -> String {
         let port = one.get("port").and_then(Value::as_u64);
         let port = port.map_or_else(String::new, |port| format!(":{port}"));
         lines.push(format!(
-            "denied {count} times: {}{port}  server {}, policy {}, record {}",
+            "denied {count} times: {}{port}  server {}, {}, record {}",
             text(&one, "host"),
             text(&one, "server"),
-            text(&one, "policy"),
+            under(&text(&one, "policy")),
             text(&one, "record"),
         ));
     }
     lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_denials_record_is_told_from_a_request_that_waits() {
+        assert!(is_record("1-92") && is_record("12-3456"));
+        for id in ["", "-", "1-", "-2", "1", "0193-ab", "1-2-3", "9a1c-22"] {
+            assert!(!is_record(id), "{id}");
+        }
+    }
 }

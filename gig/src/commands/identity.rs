@@ -109,7 +109,7 @@ fn ask_factor(args: &AskFactorArgs) -> anyhow::Result<ExitStatus> {
 
 /// What is kept of a password from standard input, or typed.
 fn password(name: &str) -> anyhow::Result<String> {
-    let taken = intake::value(None, false)?;
+    let taken = intake::password()?;
     let Ok(text) = std::str::from_utf8(taken.value.expose()) else {
         bail!("a password is text");
     };
@@ -137,7 +137,20 @@ fn unserved() -> anyhow::Result<Option<String>> {
     )))
 }
 
+/// Refuses to read where nothing is yet: a directory that was meant otherwise would be made, and nobody found in it.
+fn begun() -> anyhow::Result<()> {
+    let dir = data_dir::path()?;
+    if !database::is_begun()? {
+        bail!(
+            "nothing of an appliance is in {}: GIG_DATA_DIR says where it is; `gig serve` or `gig user add` begins one",
+            dir.display()
+        );
+    }
+    Ok(())
+}
+
 fn users(output: &OutputArgs) -> anyhow::Result<ExitStatus> {
+    begun()?;
     with(|appliance| {
         let users = appliance.store.users()?;
         let lines: Vec<String> = users
@@ -187,11 +200,13 @@ fn add_token(args: TokenAddArgs) -> anyhow::Result<ExitStatus> {
     with(|appliance| {
         appliance.change(&change)?;
         let document = json!({ "id": minted.id, "token": *minted.text });
-        output::print(args.output.json, &document, &minted.text)
+        output::print(args.output.json, &document, &minted.text)?;
+        output::remark(unserved()?)
     })
 }
 
 fn tokens(output: &OutputArgs) -> anyhow::Result<ExitStatus> {
+    begun()?;
     with(|appliance| {
         let tokens = appliance.store.tokens()?;
         let line = |token: &gig_web::store::Token| {

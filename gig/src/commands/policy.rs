@@ -45,7 +45,8 @@ pub(crate) fn check(args: &PolicyCheckArgs) -> anyhow::Result<ExitStatus> {
     findings.extend(policy.expired(now()));
     let mut text = format!("{name}: valid: policy {}", policy.reference().name);
     for finding in &findings {
-        text += &format!("\n{name}:{finding}");
+        let blank = if finding.line == 0 { " " } else { "" };
+        text += &format!("\n{name}:{blank}{finding}");
     }
     let document = json!({
         "file": name,

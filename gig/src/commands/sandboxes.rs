@@ -1,6 +1,6 @@
 //! `gig ps|stop` and `gig server …`: asked of the appliance that runs on this machine.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
 use anyhow::{Context, bail};
 use gig_web::{
@@ -226,7 +226,38 @@ fn add(args: ServerAddArgs) -> anyhow::Result<ExitStatus> {
         &json!({"server": args.name, "spec": body}),
         &said,
     )?;
+    output::remark(unshown(&spec))?;
     Ok(ExitStatus::SUCCESS)
+}
+
+/// What the command names of this host and its sandbox will not find.
+fn unshown(spec: &ServerSpec) -> Vec<String> {
+    if spec.source.is_some() {
+        // Its paths are of what was brought.
+        return Vec::new();
+    }
+    let shown = |path: &Path| {
+        gig_sandbox::is_shown(path)
+            || spec.read_only.iter().any(|text| {
+                let (from, to) = text.split_once(':').unwrap_or((text, text));
+                path.starts_with(to) && Path::new(from).exists()
+            })
+    };
+    let named = spec.command.iter().skip(1).map(Path::new);
+    let missing = named.filter(|path| path.is_absolute() && path.exists() && !shown(path));
+    let missing = missing.map(|path| {
+        let path = path.display();
+        format!(
+            "{path} is on this host and not shown to the server: show the folder that it needs (--ro), or bring it \
+             with --folder"
+        )
+    });
+    let absent = spec.read_only.iter().filter_map(|text| {
+        let from = text.split_once(':').map_or(text.as_str(), |(from, _)| from);
+        (!Path::new(from).exists())
+            .then(|| format!("{from} is not there now, and the server does not start without it"))
+    });
+    missing.chain(absent).collect()
 }
 
 /// A program that is named from where this command runs is somewhere else for the appliance.

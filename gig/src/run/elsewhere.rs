@@ -5,7 +5,7 @@
 use std::{
     ffi::{OsStr, OsString},
     os::unix::fs::PermissionsExt as _,
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
 };
 
 use gig_sandbox::Bind;
@@ -30,9 +30,14 @@ pub(crate) fn meant(program: &OsStr, args: &[OsString]) -> Option<String> {
 
 /// What shows `program` inside, where `search` (a PATH) has it and `binds` do not show it; `None` where it is
 /// nowhere. One that is named by a path is looked for there.
-pub(crate) fn hint(program: &OsStr, search: Option<&OsStr>, binds: &[Bind]) -> Option<String> {
+/// With the directory in which it starts inside, where one was said.
+pub(crate) fn hint(
+    program: &OsStr,
+    search: Option<&OsStr>,
+    (binds, workdir): (&[Bind], Option<&Path>),
+) -> Option<String> {
     if program.as_encoded_bytes().contains(&b'/') {
-        return named_by_path(Path::new(program), binds);
+        return named_by_path(Path::new(program), binds, workdir);
     }
     if program.is_empty() {
         return None;
@@ -70,7 +75,7 @@ pub(crate) fn hint(program: &OsStr, search: Option<&OsStr>, binds: &[Bind]) -> O
 
 /// Of a program in a folder of the host's, which a sandbox sees where it is shown alone; `None` where it is there and
 /// something else is missing.
-fn named_by_path(program: &Path, binds: &[Bind]) -> Option<String> {
+fn named_by_path(program: &Path, binds: &[Bind], workdir: Option<&Path>) -> Option<String> {
     let found = program
         .canonicalize()
         .ok()
@@ -86,6 +91,13 @@ fn named_by_path(program: &Path, binds: &[Bind]) -> Option<String> {
     let (name, found_at) = (program.display(), found.display());
     match shown {
         Some(inside) if inside == program => None,
+        // It was found there, and what starts it was not.
+        Some(inside) if workdir.is_some_and(|start| is_same(&start.join(program), &inside)) => {
+            Some(format!(
+                "{name} is there inside: what is missing is the interpreter that its first line names (a line that ends in CR LF \
+                 names none), or a library's loader"
+            ))
+        }
         Some(inside) => Some(format!(
             "{name} is {found_at} on this host, and {} inside: run it by that path, or start in its folder (--workdir)",
             inside.display()
@@ -96,6 +108,13 @@ fn named_by_path(program: &Path, binds: &[Bind]) -> Option<String> {
              (--ro '{found_at}'), and run it as {found_at}"
         )),
     }
+}
+
+/// Whether two paths inside are one, but for single dots.
+fn is_same(one: &Path, other: &Path) -> bool {
+    one.components()
+        .filter(|part| !matches!(part, Component::CurDir))
+        .eq(other.components())
 }
 
 fn is_program(file: &Path) -> bool {
@@ -156,7 +175,7 @@ mod tests {
         mode(&opt.join("far"), 0o755);
         std::os::unix::fs::symlink(opt.join("far"), bin.join("linked")).unwrap();
         let search = std::env::join_paths([Path::new("relative"), &bin]).unwrap();
-        let ask = |name: &str, binds: &[Bind]| hint(name.as_ref(), Some(&search), binds);
+        let ask = |name: &str, binds: &[Bind]| hint(name.as_ref(), Some(&search), (binds, None));
         let (bin_word, opt_word) = (bin.display(), opt.display());
         let told = ask("tool", &[]).unwrap();
         assert!(
@@ -174,7 +193,7 @@ mod tests {
         let told = ask("tool", &[shown]).unwrap();
         assert!(!told.contains("--ro") && told.contains("PATH"), "{told}");
         let by_path = bin.join("tool");
-        let ask_path = |binds: &[Bind]| hint(by_path.as_os_str(), None, binds);
+        let ask_path = |binds: &[Bind]| hint(by_path.as_os_str(), None, (binds, None));
         let told = ask_path(&[]).unwrap();
         assert!(
             told.contains(&format!(
@@ -199,9 +218,11 @@ mod tests {
             told.contains("and /t inside: run it by that path"),
             "{told}"
         );
+        assert!(is_same("/w/./tool".as_ref(), "/w/tool".as_ref()));
+        assert!(!is_same("/tmp/./tool".as_ref(), "/w/tool".as_ref()));
         for name in ["text", "absent", "./no-such-tool", ""] {
             assert_eq!(ask(name, &[]), None, "{name}");
         }
-        assert_eq!(hint("tool".as_ref(), None, &[]), None);
+        assert_eq!(hint("tool".as_ref(), None, (&[], None)), None);
     }
 }

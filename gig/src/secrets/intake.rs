@@ -45,6 +45,21 @@ pub(crate) fn value(file: Option<&Path>, keep_newline: bool) -> anyhow::Result<T
     })
 }
 
+/// A new password, from standard input, or typed twice unseen: nobody reads what was typed.
+///
+/// # Errors
+/// When it cannot be read, or two different ones were typed.
+pub(crate) fn password() -> anyhow::Result<Taken> {
+    if !io::stdin().is_terminal() {
+        return value(None, false);
+    }
+    let once = typed("password: ")?;
+    if typed("once more: ")? != once {
+        bail!("the two passwords are not the same");
+    }
+    Ok(without_line_end(&once))
+}
+
 /// The passphrase, from where the options say, or typed at the terminal; typed twice when it is the
 /// first one.
 ///

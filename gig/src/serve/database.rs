@@ -148,6 +148,14 @@ fn leave(dir: &Path, is_shared: bool) -> anyhow::Result<()> {
     done.with_context(|| format!("cannot keep in {} which database is used", path.display()))
 }
 
+/// Whether anything was kept yet in the data directory, or a fleet's database is named.
+///
+/// # Errors
+/// When no variable says where the data directory is, or one is wrong.
+pub(crate) fn is_begun() -> anyhow::Result<bool> {
+    Ok(url()?.is_some() || data_dir::path()?.join(FILE).exists())
+}
+
 /// What `gig serve` keeps in a fleet's database is not looked for in files, nor kept in new ones.
 fn refuse_files_of_a_fleet(dir: &Path) -> anyhow::Result<()> {
     let path = dir.join(SHARED);

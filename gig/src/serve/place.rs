@@ -39,7 +39,12 @@ impl Place {
             .write(true)
             .mode(0o600)
             .open(dir.join(LOCK))
-            .with_context(|| format!("cannot write to {}", dir.display()))?;
+            .with_context(|| {
+                format!(
+                    "cannot write to {}: make it writable or set GIG_DATA_DIR",
+                    dir.display()
+                )
+            })?;
         if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
             bail!(
                 "another gig serves from {}: stop it, or set GIG_DATA_DIR to another directory",

@@ -17,6 +17,12 @@ use crate::{
 /// [`Reach::Local`] those that organisations number their networks from.
 pub(super) fn opened(permit: &ConnectPermit) -> Vec<IpNet> {
     let mut open = permit.allow_private().to_vec();
+    if permit.reach() == Reach::Local {
+        // A range that is public as a whole is reached by no name or number of it.
+        open.retain(|net| {
+            admit(net.network(), &[]).is_err() || PRIVATE_USE.iter().any(|own| net.contains(own))
+        });
+    }
     // What is merely observed opens nothing.
     if permit.reach() == Reach::Local && permit.would_deny().is_none() {
         open.extend(
@@ -40,8 +46,7 @@ pub(super) fn needs(ip: IpAddr) -> Option<String> {
 
 /// Whether this address would be dialled; the reason and the sentence if not.
 pub(super) fn admitted(permit: &ConnectPermit, ip: IpAddr) -> Result<(), (DenyReason, String)> {
-    let named = permit.allow_private().iter().any(|net| net.contains(&ip));
-    if permit.reach() == Reach::Local && !named && admit(ip, &[]).is_ok() {
+    if permit.reach() == Reach::Local && admit(ip, &[]).is_ok() {
         let why = "it is public, and the policy reaches private ranges only";
         return Err((DenyReason::PublicAddress, why.to_owned()));
     }

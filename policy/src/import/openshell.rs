@@ -1,6 +1,6 @@
 //! A policy of OpenShell: `network_policies`, each with endpoints and the programs that may use them.
 
-use super::{EVERY_PROGRAM, Located, Node, Reading, node};
+use super::{EVERY_PROGRAM, Located, Node, Reading, SHOWN, node};
 use crate::draft::{DraftEntry, DraftRule};
 
 pub(super) fn read(text: &str, reading: &mut Reading) {
@@ -15,6 +15,17 @@ pub(super) fn read(text: &str, reading: &mut Reading) {
         return;
     };
     reading.unread("the document", &root, &OF_DOCUMENT);
+    reading.of_the_run(
+        &root,
+        &[
+            ("filesystem_policy", SHOWN),
+            ("landlock", SHOWN),
+            (
+                "process",
+                "a program runs as nobody there, confined whoever it is",
+            ),
+        ],
+    );
     for (name, policy) in node::fields(policies) {
         reading.unread(&name.value, policy, &["name", "endpoints", "binaries"]);
         let programs = node::items(node::field(policy, "binaries"));

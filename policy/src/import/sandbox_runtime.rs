@@ -1,7 +1,7 @@
 //! Settings of sandbox-runtime (`srt`): `network.allowedDomains`, `deniedDomains`, and which hosts its
 //! proxy does not open.
 
-use super::{Ports, Reading, node, split_port};
+use super::{Ports, Reading, SHOWN, node, split_port};
 
 pub(super) fn read(text: &str, reading: &mut Reading) {
     let Some(root) = node::root(text, reading) else {
@@ -48,12 +48,30 @@ pub(super) fn read(text: &str, reading: &mut Reading) {
         reading.deny(host, line);
     }
     reading.unread("network", network, &READ);
+    reading.of_the_run(&root, &[("filesystem", SHOWN)]);
+    reading.unread("the settings", &root, &OF_SETTINGS);
     for (text, line) in node::texts(node::field(network, "allowUnixSockets")) {
-        let message =
-            format!("the socket {text} is no policy's: bind it with `gig run --rw {text}`");
+        let message = format!(
+            "the socket {text} is no policy's: who has it shown (`gig run --rw {text}`) shows whatever answers there, past gig (Docker's is all of this host)"
+        );
         reading.narrowed(line, message);
     }
 }
+
+/// What is said of apart, and what is of its own sandbox.
+const OF_SETTINGS: [&str; 11] = [
+    "network",
+    "filesystem",
+    "ignoreViolations",
+    "enableWeakerNestedSandbox",
+    "enableWeakerNetworkIsolation",
+    "mandatoryDenySearchDepth",
+    "ripgrep",
+    "allowPty",
+    "seccomp",
+    "bwrapPath",
+    "socatPath",
+];
 
 /// What is read, and what is of its own proxy and sandbox: where they listen, and what the program may listen at.
 const READ: [&str; 9] = [

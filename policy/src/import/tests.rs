@@ -64,7 +64,7 @@ fn settings_of_sandbox_runtime() {
              "deniedDomains": ["gist.github.com", "api.example.com"],
              "tlsTerminate": {"excludeDomains": ["github.com"]},
              "allowUnixSockets": ["/run/docker.sock"]},
-            "filesystem": {}}"#,
+            "filesystem": {"denyRead": ["~/.ssh"]}}"#,
     );
     let expected = "egress:\n\
         \x20 - host: github.com\n\
@@ -76,7 +76,12 @@ fn settings_of_sandbox_runtime() {
     assert_eq!(document, expected);
     assert_eq!(widened.len(), 1, "{widened:?}");
     assert!(widened[0].contains("gist.github.com was denied and *.github.com allows it"));
-    for part in ["allowed at every port", "gig run --rw /run/docker.sock"] {
+    for part in [
+        "allowed at every port",
+        "gig run --rw /run/docker.sock",
+        "past gig",
+        "`filesystem` is left out",
+    ] {
         assert!(
             narrowed.iter().any(|n| n.contains(part)),
             "{part}: {narrowed:?}"

@@ -18,6 +18,20 @@ pub fn outgoing(headers: &mut HeaderMap) {
     strip_hop_by_hop(headers, found);
     found.remove(headers, Going::ProxyAuthorization);
     found.remove(headers, Going::ProxyAuthenticate);
+    in_plain_digits(headers);
+}
+
+/// A length as it was read: who takes a leading zero for base eight would read another one.
+fn in_plain_digits(headers: &mut HeaderMap) {
+    let Some(value) = headers.get(CONTENT_LENGTH).map(HeaderValue::as_bytes) else {
+        return;
+    };
+    if value.len() > 1
+        && value.first() == Some(&b'0')
+        && let Some(length) = content_length(headers)
+    {
+        headers.insert(CONTENT_LENGTH, length.into());
+    }
 }
 
 /// Readies the header section of a response for the sandbox.
@@ -359,6 +373,15 @@ mod tests {
         ]);
         incoming(&mut answered);
         assert_eq!(answered, headers(&[("etag", "1")]));
+    }
+
+    #[test]
+    fn a_length_goes_on_as_it_was_read() {
+        for (written, read) in [("010", "10"), ("10", "10"), ("0", "0"), ("000", "0")] {
+            let mut sent = headers(&[("content-length", written)]);
+            outgoing(&mut sent);
+            assert_eq!(sent, headers(&[("content-length", read)]), "{written}");
+        }
     }
 
     #[test]

@@ -110,22 +110,17 @@ impl Vetter {
     ) -> Result<Vec<VettedAddr>, VetError> {
         match permit.reach() {
             Reach::External => self.vet_for(addresses, Open::by(permit)),
-            Reach::Local => self.vet_for(&self.not_public(addresses, permit)?, Open::by(permit)),
+            Reach::Local => self.vet_for(&self.not_public(addresses)?, Open::by(permit)),
         }
     }
 
-    /// Leaves public addresses out, but for those that a rule names.
-    fn not_public(
-        &self,
-        addresses: &[SocketAddr],
-        permit: &ConnectPermit,
-    ) -> Result<Vec<SocketAddr>, VetError> {
-        let named = |ip: IpAddr| permit.allow_private().iter().any(|net| net.contains(&ip));
+    /// Leaves public addresses out, whatever a rule names.
+    fn not_public(&self, addresses: &[SocketAddr]) -> Result<Vec<SocketAddr>, VetError> {
         let kept: Vec<_> = addresses
             .iter()
             .filter(|address| {
                 let ip = address.ip().to_canonical();
-                admit(ip, &[]).is_err() || named(ip) || self.is_own(ip).unwrap_or(true)
+                admit(ip, &[]).is_err() || self.is_own(ip).unwrap_or(true)
             })
             .copied()
             .collect();

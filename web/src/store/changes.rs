@@ -303,13 +303,14 @@ fn remove_policy(db: &Transaction<'_>, name: &str, expected: Option<u64>) -> Out
     let sql = "SELECT scope, subject, policy FROM (SELECT scope, subject, policy FROM assignments
                    UNION ALL SELECT scope, subject, policy FROM floors) AS used WHERE policy = ?1
                AND (scope <> 'server' OR subject IN (SELECT name FROM servers))
-               ORDER BY scope, subject LIMIT 1";
-    let used = db.query_row(sql, [name], rows::assignment).optional()?;
-    if let Some(used) = used {
+               ORDER BY scope, subject LIMIT 20";
+    let used = db.query_all(sql, [name], rows::assignment)?;
+    if !used.is_empty() {
+        let places: Vec<_> = used.iter().map(|one| one.place.to_string()).collect();
         return Err(Refused::Change(ChangeError::InUse {
             what: "policy",
             name: name.to_owned(),
-            user: used.place.to_string(),
+            user: places.join(", "),
         }));
     }
     let sql = "UPDATE policies SET removed = 1 WHERE name = ?1 AND removed = 0";

@@ -1,7 +1,7 @@
 //! `gig audit export`: records as other programs read them, written out or sent.
 
 use std::{
-    fs::OpenOptions,
+    fs::{self, OpenOptions},
     io::{self, BufWriter, Write},
     os::unix::fs::OpenOptionsExt as _,
 };
@@ -76,7 +76,17 @@ pub(super) fn execute(args: AuditExportArgs) -> anyhow::Result<ExitStatus> {
     let count = match written {
         // Who reads has what they want, as `head` does.
         Err(error) if args.output.is_none() && is_left(&error) => return Ok(ExitStatus::SUCCESS),
-        written => written.with_context(|| format!("cannot export {}", args.file.display()))?,
+        Err(error) => {
+            // It is ours, and a part of an export is none.
+            let gone = args.output.as_deref().map(fs::remove_file);
+            let left = gone.is_some_and(|gone| gone.is_err());
+            let failed = format!("cannot export {}", args.file.display());
+            return Err(error.context(match left {
+                true => format!("{failed}; what was written is a part of it"),
+                false => failed,
+            }));
+        }
+        Ok(count) => count,
     };
     if let Some(path) = args.output.filter(|_| args.json) {
         let document = json!({

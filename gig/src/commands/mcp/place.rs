@@ -92,6 +92,10 @@ impl Place {
             Err(why) if why.to_string().contains("certificate") => bail!(
                 "what answers at {url} is not trusted: {why}; name the authority of its certificate with --ca FILE"
             ),
+            Err(why) if elsewhere.tls && why.to_string().contains("InvalidContentType") => bail!(
+                "what answers at {url} speaks no TLS: if it is gig itself, write http://, which is safe on this machine's \
+                 own loopback alone"
+            ),
             Err(why) => bail!("no appliance answers at {url}: {why}"),
         }
     }

@@ -289,10 +289,24 @@ pub(crate) fn floor(args: &PolicyFloorArgs) -> anyhow::Result<ExitStatus> {
         output::print(args.output.json, &document, &said)?;
         return Ok(ExitStatus::SUCCESS);
     }
-    let body = args.place.body(args.name.as_deref());
-    let answer = put("/api/v1/floors", &args.place, &body)?;
     let place = args.place.words();
-    let done = match &args.name {
+    let wanted = args.name.as_deref().filter(|_| !args.rm);
+    let body = args.place.body(wanted);
+    if let Some(name) = args.name.as_deref().filter(|_| args.rm) {
+        let floors = whole("/api/v1/floors")?;
+        let items = floors.get("items").and_then(Value::as_array);
+        let there = items.into_iter().flatten().any(|one| {
+            text(one, "policy") == name
+                && ["server", "team", "profile"]
+                    .iter()
+                    .all(|what| one.get(what) == body.get(what))
+        });
+        if !there {
+            bail!("{name} is no floor of {place}: `gig policy floor` lists which are");
+        }
+    }
+    let answer = put("/api/v1/floors", &args.place, &body)?;
+    let done = match wanted {
         Some(name) => format!("{name} is the floor of {place}"),
         None => format!("{place} has no floor any more"),
     };

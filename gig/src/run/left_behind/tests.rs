@@ -391,3 +391,25 @@ fn nothing_is_read_beyond_the_folder_and_no_more_than_a_little() {
         panic!("{:?}", look.found);
     };
 }
+
+/// A home that had none of it: who logs in by a key is let in, and what runs at a login or beside it.
+#[test]
+fn what_a_home_is_given_that_lets_somebody_in_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let before = looked(folder.path());
+    let mut expected = Vec::new();
+    for name in [
+        ".aws/config",
+        ".cargo/bin/ls",
+        ".config/systemd/user/default.target.wants/x.service",
+        ".ssh/authorized_keys",
+        ".ssh/config",
+        ".ssh/rc",
+    ] {
+        fs::create_dir_all(at(name).parent().unwrap()).unwrap();
+        fs::write(at(name), "evil").unwrap();
+        expected.push(at(name));
+    }
+    assert_eq!(before.changed(), expected);
+}

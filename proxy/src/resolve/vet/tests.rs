@@ -69,6 +69,8 @@ fn a_local_policy_reaches_private_ranges_and_no_public_address() {
         .reach(Reach::Local)
         .allow("db.corp.example")
         .and_then(|builder| builder.allow("10.0.0.0/8"))
+        .and_then(|builder| builder.allow("93.184.215.14"))
+        .and_then(|builder| builder.allow_private("93.184.215.0/24"))
         .unwrap()
         .build()
         .unwrap();
@@ -94,6 +96,9 @@ fn a_local_policy_reaches_private_ranges_and_no_public_address() {
     };
     let host = "db.corp.example";
     assert_eq!(vet(&[PUBLIC], host), Err(DenyReason::PublicAddress));
+    // Nor one that a rule names, by its number or as a range.
+    let named = "93.184.215.14";
+    assert_eq!(vet(&[PUBLIC], named), Err(DenyReason::PublicAddress));
     assert_eq!(
         vet(&[PUBLIC, "10.9.8.7:443"], host),
         Ok(vec!["10.9.8.7:443".to_owned()])

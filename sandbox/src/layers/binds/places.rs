@@ -1,7 +1,7 @@
 //! Where credentials lie: in homes, in what gig keeps, and in the system's own folders.
 
 /// Below every home: where programs keep credentials.
-pub(super) const CREDENTIALS: [&str; 165] = [
+pub(super) const CREDENTIALS: [&str; 180] = [
     ".ssh",
     ".gnupg",
     ".aws",
@@ -101,6 +101,21 @@ pub(super) const CREDENTIALS: [&str; 165] = [
     ".local/share/opencode/auth.json",
     ".minikube",
     ".talos",
+    ".config/syncthing",
+    ".local/state/syncthing",
+    ".config/wireguard",
+    ".vnc",
+    ".nuget/NuGet.Config",
+    ".config/NuGet/NuGet.Config",
+    ".passwd-s3fs",
+    ".acme.sh",
+    ".lego",
+    ".edgerc",
+    ".transifexrc",
+    ".config/1Password",
+    ".config/atuin/key",
+    ".config/remmina",
+    ".local/share/remmina",
     ".local/share/atuin",
     ".config/openstack/clouds.yaml",
     ".config/pypoetry/auth.toml",
