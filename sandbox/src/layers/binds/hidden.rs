@@ -371,7 +371,12 @@ mod tests {
                     }
                     std::thread::yield_now();
                 };
-                assert!(known.holds() && known.lasts() && known.found.is_empty());
+                assert!(
+                    known.holds() && known.lasts() && known.found.is_empty(),
+                    "{name} in {}: {:?}",
+                    parent.display(),
+                    known.found
+                );
                 fs::create_dir_all(home.join(name)).unwrap();
                 assert!(!known.holds(), "{name} in {}", parent.display());
                 assert!(found_in(&home).found.contains(&home.join(name)));

@@ -1,7 +1,7 @@
 //! Where credentials lie: in homes, in what gig keeps, and in the system's own folders.
 
 /// Below every home: where programs keep credentials.
-pub(super) const CREDENTIALS: [&str; 180] = [
+pub(super) const CREDENTIALS: [&str; 179] = [
     ".ssh",
     ".gnupg",
     ".aws",
@@ -106,7 +106,6 @@ pub(super) const CREDENTIALS: [&str; 180] = [
     ".config/wireguard",
     ".vnc",
     ".nuget/NuGet.Config",
-    ".config/NuGet/NuGet.Config",
     ".passwd-s3fs",
     ".acme.sh",
     ".lego",
@@ -195,7 +194,7 @@ pub const RUNS: &str = "audit/runs";
 /// Each image was verified when it was pulled, and is run as it lies there.
 pub const IMAGES: &str = "gig-images";
 /// The directories in a home that hold them, and the home itself.
-pub(super) const HOLDERS: [&str; 60] = [
+pub(super) const HOLDERS: [&str; 62] = [
     "",
     ".bundle",
     ".cache",
@@ -215,6 +214,8 @@ pub(super) const HOLDERS: [&str; 60] = [
     ".huggingface",
     ".local",
     ".local/share",
+    ".local/state",
+    ".config/atuin",
     ".local/share/fish",
     ".m2",
     ".ethereum",
