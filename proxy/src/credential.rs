@@ -17,7 +17,7 @@
 //! memory     what bodies hold meanwhile, bounded for each sandbox
 //! scrub      values in answers to sentinels                  scrub::{pattern, stream, answer}
 //! ranges     no pieces of answers
-//! digested   fields that say what a body hashes to
+//! digested   fields that say what a body hashes to            sums
 //! media      what a header section says that a body is
 //! ```
 
@@ -54,6 +54,7 @@ pub mod sentinel;
 pub mod sign;
 mod spelling;
 mod strings;
+pub mod sums;
 pub mod swap;
 pub mod tally;
 pub mod treat;

@@ -35,6 +35,7 @@ use super::{
     memory::{NoMemory, Share},
     ranges::{ask_for_all, is_piece},
     sentinel::MintSentinelError,
+    sums::scrub_of,
     tally::Tally,
     wallet::Wallet,
 };
@@ -256,8 +257,13 @@ impl Capture {
         Ok(self.wallet.hold_captured(&name, token.value, token.lives)?)
     }
 
-    /// What else of the answer repeats a value, of this login or any other.
-    fn scrubbed(&self, headers: &mut HeaderMap, body: Vec<u8>) -> Vec<u8> {
+    /// What else of the answer repeats a value, of this login or any other, or a digest that was made of the request.
+    fn scrubbed(&self, headers: &mut HeaderMap, mut body: Vec<u8>) -> Vec<u8> {
+        if let Some(sums) = scrub_of(&self.tally.sums()) {
+            let mut found = BTreeSet::new();
+            sums.headers(headers, &mut found);
+            body = sums.text(&body, &mut found).unwrap_or(body);
+        }
         let Some(scrub) = self.wallet.scrub(&[]) else {
             return body;
         };

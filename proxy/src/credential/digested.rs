@@ -26,5 +26,7 @@ pub(crate) const DIGESTS: [HeaderName; 17] = [
 ];
 pub(crate) const DIGEST: HeaderName = HeaderName::from_static("digest");
 pub(crate) const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
+/// What AWS's signatures cover, and who signs makes anew.
+pub(crate) const CONTENT_SHA256: HeaderName = HeaderName::from_static("x-amz-content-sha256");
 /// Google Cloud Storage's, written like `Digest`.
 pub(crate) const GOOGLE: HeaderName = HeaderName::from_static("x-goog-hash");

@@ -54,7 +54,7 @@ mod validators;
 pub mod work;
 mod wrap;
 
-pub use following::Scrubbers;
+pub use following::{Found, Scrubbers};
 pub(super) use kept::KeptScrub;
 pub(super) use own::is_told;
 pub use stream::{Fit, Scrubber};

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fmt, pin::Pin, sync::Arc};
 use gig_policy::SecretName;
 use parking_lot::Mutex;
 
-use super::rewrite::RewriteError;
+use super::{rewrite::RewriteError, sums::Sum};
 
 /// Shared by everything that handles one request.
 #[derive(Debug, Default)]
@@ -27,6 +27,8 @@ struct Counted {
     untold: Vec<(Arc<str>, u64)>,
     /// A value went into the body.
     body: bool,
+    /// What was made anew of what says what that hashes to.
+    sums: Vec<Sum>,
 }
 
 /// Uses of secrets, in the words of a record.
@@ -109,6 +111,20 @@ impl Tally {
     #[must_use]
     pub fn body_changed(&self) -> bool {
         self.0.lock().body
+    }
+
+    /// A digest of the body was made anew.
+    pub fn summed(&self, sum: Sum) {
+        let mut counted = self.0.lock();
+        if !counted.sums.contains(&sum) {
+            counted.sums.push(sum);
+        }
+    }
+
+    /// Those that were made until now.
+    #[must_use]
+    pub fn sums(&self) -> Vec<Sum> {
+        self.0.lock().sums.clone()
     }
 
     /// Something that a person may want to know.

@@ -22,6 +22,7 @@ use super::{
 use crate::{
     credential::{
         body::BodyPlan,
+        digested::CONTENT_SHA256,
         inject::Carried,
         memory::Memory,
         rewrite::{Alarmed, Rewrite},
@@ -188,7 +189,9 @@ impl Finishing {
                 changed: self.tally.body_changed(),
                 memory: &self.memory,
             };
+            let said = signable.headers.get(CONTENT_SHA256).cloned();
             let treated = treat.treat(signable);
+            digests::resigned(said.as_ref(), &headers, &self.tally);
             *unsent.request.headers_mut() = headers;
             let after = treated.map_err(|error| {
                 if error.reason == DenyReason::SecretMisuse {

@@ -21,6 +21,7 @@ mod identity;
 mod member;
 mod overridden;
 mod saying_no;
+mod summed;
 
 const POLICY: &str = "
 version: 1
@@ -56,7 +57,7 @@ struct World {
 
 impl World {
     async fn new(alpn: &'static str) -> Self {
-        let auth = Origin::https("auth.test", &[alpn], mint).await;
+        let auth = Origin::https("auth.test", &[alpn], summed::mint).await;
         let api = Origin::https("api.test", &[alpn], repeat).await;
         let other = Origin::https("other.test", &[alpn], repeat).await;
         let keeper = Keeper::with(&[]);

@@ -32,6 +32,7 @@ mod renewal;
 mod revoked;
 mod socket;
 mod streamed;
+mod summed;
 mod told;
 mod unnamed;
 mod unrecorded;

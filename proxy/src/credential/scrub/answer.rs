@@ -15,9 +15,14 @@
 //!   (RFC 9110 §8.8.1), and nobody is asked whether what has a weak tag, or only a date, is still the same:
 //!   another sandbox's copy of it holds other sentinels. What may have been changed is said to hash to nothing.
 //! - Where a value may be placed no answer says what anything hashes to, changed or not: what the host kept of a
-//!   request that carried the value would be said to. Nor does an entity tag, once a body carried one.
+//!   request that carried the value would be said to. Nor does an entity tag, once a body carried one. A digest that
+//!   was made of the request's body is taken out wherever it stands.
 
-use std::{collections::BTreeSet, fmt, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    fmt,
+    sync::{Arc, OnceLock},
+};
 
 use gig_policy::DenyReason;
 use http::{
@@ -26,7 +31,7 @@ use http::{
 };
 
 use super::{
-    Scrub, Scrubbers,
+    Found, Scrub, Scrubbers,
     grpc::{Compressed, Messages, compressed, is_enveloped},
     stream::Fit,
     validators::{Weakened, ask_anew, forget_digests, forget_sums},
@@ -40,6 +45,7 @@ use crate::{
         media::{is_text, media},
         memory::{Memory, NoMemory},
         ranges::{ask_for_all, is_piece},
+        sums::scrub_of,
         tally::Tally,
     },
     http::headers::content_length,
@@ -56,6 +62,7 @@ pub struct Returning {
     tally: Arc<Tally>,
     memory: Arc<Memory>,
     weakened: Arc<Weakened>,
+    sums: OnceLock<Option<Arc<Scrub>>>,
     accepts: Vec<Coding>,
     /// Some secret is bound to where it went.
     bound: bool,
@@ -126,6 +133,7 @@ impl Returning {
             tally: Arc::clone(&carried.tally),
             memory: Arc::clone(&carried.memory),
             weakened: Arc::clone(&carried.weakened),
+            sums: OnceLock::new(),
             accepts,
             bound: carried.bound,
             carrying,
@@ -143,7 +151,7 @@ impl Returning {
     /// What changes a body or a message that begins now.
     #[must_use]
     pub fn scrubbers(&self, fit: Fit) -> Scrubbers {
-        let mut scrubbers = Scrubbers::new(&self.scrub, fit);
+        let mut scrubbers = Scrubbers::new(&self.scrub, fit).with_sums(self.sums_made());
         if let Some(newer) = self.newer() {
             scrubbers.renew(&newer);
         }
@@ -158,12 +166,23 @@ impl Returning {
 
     /// Replaces values in a header or trailer section.
     pub fn fields(&self, headers: &mut HeaderMap) {
-        let mut found = BTreeSet::new();
-        self.scrub.headers(headers, &mut found);
+        let mut found = Found::default();
+        self.scrub.headers(headers, &mut found.names);
         if let Some(newer) = self.newer() {
-            newer.headers(headers, &mut found);
+            newer.headers(headers, &mut found.names);
+        }
+        if let Some(sums) = self.sums_made() {
+            let mut made = BTreeSet::new();
+            sums.headers(headers, &mut made);
+            found.sum = !made.is_empty();
         }
         self.note(found, "a header");
+    }
+
+    /// What takes the digests out that were made of the request's body, which is whole before an answer comes.
+    fn sums_made(&self) -> Option<&Arc<Scrub>> {
+        let made = || scrub_of(&self.tally.sums());
+        self.sums.get_or_init(made).as_ref()
     }
 
     /// Tells the record why an answer does not go on.
@@ -172,8 +191,13 @@ impl Returning {
     }
 
     /// Tells the record whose values came back.
-    pub fn note(&self, found: BTreeSet<gig_policy::SecretName>, place: &str) {
-        for name in found {
+    pub fn note(&self, found: Found, place: &str) {
+        if found.sum {
+            self.tally.found(format!(
+                "a digest of the body that was sent came back in {place}, replaced"
+            ));
+        }
+        for name in found.names {
             let came = if self.scrub.takes(&name) {
                 "came back"
             } else {

@@ -2,7 +2,8 @@
 //!
 //! A value can be replaced by another one while an answer is open, and a host that relays what it is sent
 //! shows the new one there. Behind the scrubber of what was known when the request was sent stands a second
-//! one, of what is known now; where nothing has changed since there is none.
+//! one, of what is known now; where nothing has changed since there is none. Between them stands one of the digests
+//! that were made of what was sent, where there are any.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -17,7 +18,26 @@ use crate::credential::rewrite::{Rewrite, RewriteError};
 pub struct Scrubbers {
     fit: Fit,
     then: Scrubber,
+    /// Of digests that were made of what was sent.
+    sums: Option<Scrubber>,
     now: Option<Scrubber>,
+}
+
+/// What was replaced.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// The secrets whose values were.
+    pub names: BTreeSet<SecretName>,
+    /// A digest was.
+    pub sum: bool,
+}
+
+impl Found {
+    /// Takes what `other` has.
+    pub fn append(&mut self, mut other: Self) {
+        self.names.append(&mut other.names);
+        self.sum |= other.sum;
+    }
 }
 
 impl Scrubbers {
@@ -27,8 +47,16 @@ impl Scrubbers {
         Self {
             fit,
             then: scrub.scrubber(fit),
+            sums: None,
             now: None,
         }
+    }
+
+    /// Looks for the digests that `sums` has, too.
+    #[must_use]
+    pub fn with_sums(mut self, sums: Option<&Arc<Scrub>>) -> Self {
+        self.sums = sums.map(|sums| sums.scrubber(self.fit));
+        self
     }
 
     /// Looks for what `scrub` has in all that comes from here on, too. What was held back stays so.
@@ -46,66 +74,88 @@ impl Scrubbers {
     /// Takes the next piece; gives what may go on, uncopied where it can be.
     pub fn pass(&mut self, data: Bytes) -> Bytes {
         let data = self.then.pass(data);
-        match &mut self.now {
-            Some(now) => now.pass(data),
-            None => data,
+        let others = [&mut self.sums, &mut self.now].into_iter().flatten();
+        others.fold(data, |data, next| next.pass(data))
+    }
+
+    /// What was replaced since the last call.
+    pub fn take_found(&mut self) -> Found {
+        let mut names = self.then.take_found();
+        names.extend(self.now.iter_mut().flat_map(Scrubber::take_found));
+        let sums = self.sums.as_mut().map(Scrubber::take_found);
+        Found {
+            names,
+            sum: sums.is_some_and(|sums| !sums.is_empty()),
         }
     }
 
-    /// The names of the secrets whose values were replaced since the last call.
-    pub fn take_found(&mut self) -> BTreeSet<SecretName> {
-        let mut found = self.then.take_found();
-        found.extend(self.now.iter_mut().flat_map(Scrubber::take_found));
-        found
-    }
-
-    /// Whether a value was replaced since the last call of [`Scrubbers::take_found`].
+    /// Whether something was replaced since the last call of [`Scrubbers::take_found`].
     #[must_use]
     pub fn has_found(&self) -> bool {
-        self.then.has_found() || self.now.as_ref().is_some_and(Scrubber::has_found)
+        self.all().any(Scrubber::has_found)
     }
 
     /// How many octets are held back that may go after a while.
     #[must_use]
     pub fn leaving(&mut self) -> usize {
-        self.then.leaving() + self.now.as_mut().map_or(0, Scrubber::leaving)
+        let others = [&mut self.sums, &mut self.now].into_iter().flatten();
+        self.then.leaving() + others.map(Scrubber::leaving).sum::<usize>()
     }
 
-    /// Has the second one, where there is one, do with what the first one gives.
-    fn both(
+    fn all(&self) -> impl Iterator<Item = &Scrubber> {
+        let others = [&self.sums, &self.now].into_iter().flatten();
+        std::iter::once(&self.then).chain(others)
+    }
+
+    /// Has those behind the first, where there are some, do with what the one before gives.
+    fn each(
         &mut self,
         out: &mut Vec<u8>,
         does: impl Fn(&mut Scrubber, &mut Vec<u8>) -> Result<(), RewriteError>,
     ) -> Result<(), RewriteError> {
-        let Some(now) = &mut self.now else {
+        let others = [&mut self.sums, &mut self.now];
+        if others.iter().all(|other| other.is_none()) {
             return does(&mut self.then, out);
-        };
-        let mut first = Vec::new();
-        does(&mut self.then, &mut first)?;
-        now.push(&first, out)?;
-        does(now, out)
+        }
+        let mut gives = Vec::new();
+        does(&mut self.then, &mut gives)?;
+        for next in others.into_iter().flatten() {
+            let mut takes = Vec::with_capacity(gives.len());
+            next.push(&gives, &mut takes)?;
+            does(next, &mut takes)?;
+            gives = takes;
+        }
+        out.append(&mut gives);
+        Ok(())
     }
 }
 
 impl Rewrite for Scrubbers {
     fn push(&mut self, octets: &[u8], out: &mut Vec<u8>) -> Result<(), RewriteError> {
-        let Some(now) = &mut self.now else {
+        let others = [&mut self.sums, &mut self.now];
+        if others.iter().all(|other| other.is_none()) {
             return self.then.push(octets, out);
-        };
-        let mut first = Vec::with_capacity(octets.len());
-        self.then.push(octets, &mut first)?;
-        now.push(&first, out)
+        }
+        let mut gives = Vec::with_capacity(octets.len());
+        self.then.push(octets, &mut gives)?;
+        for next in others.into_iter().flatten() {
+            let mut takes = Vec::with_capacity(gives.len());
+            next.push(&gives, &mut takes)?;
+            gives = takes;
+        }
+        out.append(&mut gives);
+        Ok(())
     }
 
     fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), RewriteError> {
-        self.both(out, Scrubber::finish)
+        self.each(out, Scrubber::finish)
     }
 
     fn release(&mut self, out: &mut Vec<u8>) -> Result<(), RewriteError> {
-        self.both(out, Scrubber::release)
+        self.each(out, Scrubber::release)
     }
 
     fn held(&self) -> usize {
-        self.then.held() + self.now.as_ref().map_or(0, Rewrite::held)
+        self.all().map(Rewrite::held).sum()
     }
 }

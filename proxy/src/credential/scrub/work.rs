@@ -3,9 +3,9 @@
 use std::{collections::VecDeque, fmt, sync::Arc};
 
 use bytes::Bytes;
-use gig_policy::{DenyReason, SecretName};
+use gig_policy::DenyReason;
 
-use super::{Scrub, Scrubbers, grpc::Messages};
+use super::{Found, Scrub, Scrubbers, grpc::Messages};
 use crate::credential::{
     coding::{DecodeError, Decoder},
     memory::{NoMemory, Share},
@@ -282,11 +282,17 @@ impl Work {
         Ok(out.into())
     }
 
-    /// The secrets whose values were replaced since the last call.
-    pub fn take_found(&mut self) -> std::collections::BTreeSet<SecretName> {
+    /// Whether anything was replaced since the last call of [`Work::take_found`].
+    pub fn has_found(&mut self) -> bool {
+        let raw = matches!(&self.way, Way::Looked { raw, .. } if raw.has_found());
+        raw || self.rewriter.scrubbers().has_found()
+    }
+
+    /// What was replaced since the last call.
+    pub fn take_found(&mut self) -> Found {
         let mut found = self.rewriter.scrubbers().take_found();
         if let Way::Looked { raw, .. } = &mut self.way {
-            found.append(&mut raw.take_found());
+            found.append(raw.take_found());
         }
         found
     }

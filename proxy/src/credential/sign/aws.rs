@@ -17,6 +17,7 @@ use percent_encoding::percent_decode_str;
 
 use super::untreatable;
 use crate::credential::{
+    digested::CONTENT_SHA256,
     rewrite::Rewrite,
     treat::{Signable, Treat, Untreatable},
 };
@@ -356,7 +357,6 @@ const CHECKSUMS: [&str; 7] = [
     "x-amz-checksum-algorithm",
     "x-amz-sdk-checksum-algorithm",
 ];
-const CONTENT_SHA256: HeaderName = HeaderName::from_static("x-amz-content-sha256");
 const TOKEN: HeaderName = HeaderName::from_static("x-amz-security-token");
 const TOKEN_QUERY: &str = "X-Amz-Security-Token";
 const UNSIGNED: &str = "UNSIGNED-PAYLOAD";

@@ -313,9 +313,8 @@ pub async fn gather(
         }
     }
     out.extend_from_slice(&work.finish().map_err(unreadable)?);
-    let found = work.take_found();
-    let changed = !found.is_empty();
-    returning.note(found, "the body");
+    let changed = work.has_found();
+    returning.note(work.take_found(), "the body");
     if let Some(trailers) = &mut trailers {
         returning.trailers(trailers, changed);
     }

@@ -40,7 +40,6 @@ async fn digests_are_those_of_what_is_sent() {
     headers.insert("x-amz-checksum-sha256", "AAAA".parse().unwrap());
     headers.insert("x-amz-checksum-sha1", "AAAA".parse().unwrap());
     headers.insert("x-goog-hash", "md5=AAAA".parse().unwrap());
-    headers.insert("x-amz-checksum-crc32", "AAAA".parse().unwrap());
     headers.insert("x-amz-checksum-crc32c", "AAAA".parse().unwrap());
     headers.insert("x-amz-sdk-checksum-algorithm", "CRC32C".parse().unwrap());
     assert_eq!(world.send("api.test", request).await.body, "v4lue");
@@ -59,20 +58,9 @@ async fn digests_are_those_of_what_is_sent() {
     );
     let google = "md5=IKW644V8scdGc9o1J44HWA==";
     assert_eq!(seen.header("x-goog-hash"), google);
-    assert_eq!(seen.header("x-amz-checksum-crc32"), "4aSnpA==");
     // What cannot be made anew is left out rather than wrong, and with it the word that it comes.
     assert!(!seen.headers.contains_key("x-amz-checksum-crc32c"));
-    let word = "x-amz-sdk-checksum-algorithm";
-    assert!(!seen.headers.contains_key(word));
-
-    let mut request = post("text/plain", world.sentinel.clone());
-    let headers = request.headers_mut();
-    headers.insert("x-amz-checksum-crc32", "AAAA".parse().unwrap());
-    headers.insert(word, "CRC32".parse().unwrap());
-    assert_eq!(world.send("api.test", request).await.body, "v4lue");
-    let seen = world.seen();
-    assert_eq!(seen.header("x-amz-checksum-crc32"), "4aSnpA==");
-    assert_eq!(seen.header(word), "CRC32");
+    assert!(!seen.headers.contains_key("x-amz-sdk-checksum-algorithm"));
 }
 
 #[tokio::test]

@@ -357,6 +357,6 @@ fn what_becomes_known_is_replaced_in_what_comes_from_then_on() {
             format!("1 {SENTINEL} 2 {SENTINEL} 3 {SENTINEL} 4 {SENTINEL} {SENTINEL}"),
             "{cut}"
         );
-        assert_eq!(scrubbers.take_found().len(), 1);
+        assert_eq!(scrubbers.take_found().names.len(), 1);
     }
 }
