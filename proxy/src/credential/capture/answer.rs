@@ -86,16 +86,13 @@ fn json(
     from: &[SecretPlace],
     mut keep: impl FnMut(Token) -> Result<Arc<str>, CaptureError>,
 ) -> Result<Shown, CaptureError> {
-    let mut value: Value = serde_json::from_slice(body).map_err(|_| CaptureError::Unparsable)?;
+    let value = serde_json::from_slice(body).map_err(|_| CaptureError::Unparsable)?;
+    let mut value = Wiped(value);
     let mut walk = Walk::new(from, &mut keep, DEEPEST);
-    walk.told = is_empty(&value);
-    let walked = walk.value(&mut value, false);
+    walk.told = is_empty(&value.0);
+    walk.value(&mut value.0, false)?;
     let told = walk.told || (walk.error && !walk.long);
-    if let Err(error) = walked {
-        wipe(&mut value);
-        return Err(error);
-    }
-    let body = serde_json::to_vec(&value).map_err(|_| CaptureError::Unparsable)?;
+    let body = serde_json::to_vec(&value.0).map_err(|_| CaptureError::Unparsable)?;
     Ok(Shown { body, told })
 }
 
@@ -159,22 +156,19 @@ impl<'a, K: FnMut(Token) -> Result<Arc<str>, CaptureError>> Walk<'a, K> {
     fn text(&mut self, text: &mut String, explains: bool) -> Result<(), CaptureError> {
         let explained = explains && !holds_token_parameter(text.as_bytes(), self.from);
         self.long |= !explained && text.len() >= SHORTEST_TOKEN;
-        let Some((mut value, writing)) = nested::within(text) else {
+        let Some((value, writing)) = nested::within(text) else {
             return Ok(());
         };
-        let Some(deeper) = self.deeper.checked_sub(1) else {
-            wipe(&mut value);
-            return Err(CaptureError::Strange);
-        };
+        let mut value = Wiped(value);
+        let deeper = self.deeper.checked_sub(1).ok_or(CaptureError::Strange)?;
         let mut walk = Walk::new(self.from, &mut *self.keep, deeper);
-        let walked = walk.value(&mut value, explains);
+        let walked = walk.value(&mut value.0, explains);
         let told = walk.told;
         if walked.is_ok() && told {
-            let written = nested::write(&value, writing).ok_or(CaptureError::Unparsable);
+            let written = nested::write(&value.0, writing).ok_or(CaptureError::Unparsable);
             text.zeroize();
             *text = written?;
         }
-        wipe(&mut value);
         self.told |= told;
         walked
     }
@@ -271,6 +265,15 @@ fn says(value: &Value) -> bool {
         Value::String(text) => !text.is_empty(),
         Value::Object(fields) => !fields.is_empty(),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => false,
+    }
+}
+
+/// JSON that holds tokens, or what came beside some: its texts are wiped when it goes, however that comes about.
+struct Wiped(Value);
+
+impl Drop for Wiped {
+    fn drop(&mut self) {
+        wipe(&mut self.0);
     }
 }
 
