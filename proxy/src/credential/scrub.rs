@@ -26,7 +26,7 @@
 //! following  what becomes known while a body is on its way
 //! own        the values of one sandbox, and which of them are held back for
 //! pattern    every form of every value
-//! stream     holds back and replaces                         run, style
+//! stream     holds back and replaces                         piece, run, style
 //! answer     what happens to one answer: lengths, codings, ranges     validators
 //! work       one body on its way
 //! grpc       messages that say their own length
@@ -47,6 +47,7 @@ mod kept;
 mod moved;
 mod own;
 pub(super) mod pattern;
+mod piece;
 mod run;
 pub mod stream;
 mod style;

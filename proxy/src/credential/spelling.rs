@@ -124,6 +124,9 @@ pub(super) struct Finds {
     few: usize,
     /// Which texts are; none where it is not said.
     waiting: Option<Arc<Waiting>>,
+    /// Octets that were looked at since the beginning.
+    #[cfg(test)]
+    pub(in crate::credential) looked: usize,
 }
 
 impl Finds {
@@ -135,6 +138,8 @@ impl Finds {
             waits: Vec::new(),
             few: usize::MAX,
             waiting: None,
+            #[cfg(test)]
+            looked: 0,
         }
     }
 

@@ -14,6 +14,7 @@ use super::{
     Scrub,
     moved::{Moved, Next},
     pattern::{Form, Pattern},
+    piece::{Done, Piece, When},
     run::Run,
     style::{Style, fitted, hex},
     wrap::{BEHIND, Wrap},
@@ -45,41 +46,17 @@ pub struct Scrubber {
     kept: Vec<u8>,
     /// How many of these went already; the others are held back.
     sent: usize,
+    /// How many of these, the last, were not looked at yet.
+    unlooked: usize,
+    /// What [`Scrubber::leaving`] said of what is kept.
+    leaves: Option<usize>,
     run: Option<Moved>,
     /// The last that went and is not kept.
     behind: Vec<u8>,
     /// What is kept was not looked at for what is looked for now.
     renewed: bool,
     found: BTreeSet<SecretName>,
-    finds: Finds,
-}
-
-/// One piece of a body.
-#[derive(Clone, Copy)]
-struct Piece<'a> {
-    raw: &'a [u8],
-    /// Octets at the beginning that went already.
-    sent: usize,
-    when: When,
-}
-
-/// What comes after a piece.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum When {
-    /// More, and some of this may wait for it.
-    More,
-    /// Perhaps more, but nothing waits any longer.
-    Now,
-    /// Nothing.
-    Last,
-}
-
-/// What became of a piece.
-struct Done {
-    /// From where on it is remembered.
-    kept: usize,
-    /// Up to where it went.
-    gone: usize,
+    pub(super) finds: Finds,
 }
 
 impl Scrubber {
@@ -90,6 +67,8 @@ impl Scrubber {
             fit,
             kept: Vec::new(),
             sent: 0,
+            unlooked: 0,
+            leaves: None,
             run: None,
             behind: Vec::new(),
             renewed: false,
@@ -107,7 +86,7 @@ impl Scrubber {
         if !self.scrub.is_of(scrub) {
             self.finds = Finds::waiting(Arc::clone(&scrub.granted.waiting));
             self.scrub = Arc::clone(scrub);
-            self.renewed = !self.kept.is_empty();
+            (self.renewed, self.leaves) = (!self.kept.is_empty(), None);
         }
     }
 
@@ -116,6 +95,19 @@ impl Scrubber {
     /// within a value, once or at each of its octets, would otherwise be shown all but its end.
     #[must_use]
     pub fn leaving(&mut self) -> usize {
+        if self.unlooked > 0 {
+            // Little, so that it is soon looked at.
+            return 1;
+        }
+        if let Some(leaves) = self.leaves {
+            return leaves;
+        }
+        let leaves = self.leaving_of_kept();
+        self.leaves = Some(leaves);
+        leaves
+    }
+
+    fn leaving_of_kept(&mut self) -> usize {
         // What waits in a Base64 text that is written anew would be forgotten, but for a line break.
         if let Some(moved) = &self.run {
             return moved.wrap.waiting.len();
@@ -182,6 +174,7 @@ impl Scrubber {
     }
 
     fn keep(&mut self, octets: &[u8], sent: usize) {
+        self.leaves = None;
         self.kept.extend_from_slice(octets);
         self.sent = sent;
     }
@@ -206,6 +199,7 @@ impl Scrubber {
 
     /// Takes one more piece: appends what may go.
     fn work(&mut self, raw: &[u8], when: When, out: &mut Vec<u8>) -> Done {
+        (self.unlooked, self.leaves) = (0, None);
         let finds = self.look(raw, when == When::Last);
         let piece = Piece {
             raw,
@@ -408,11 +402,27 @@ impl Scrubber {
         }
     }
 
-    fn take(&mut self, octets: &[u8], out: &mut Vec<u8>) {
+    fn take(&mut self, mut octets: &[u8], out: &mut Vec<u8>) {
+        if self.may_join(octets) {
+            self.kept.extend_from_slice(octets);
+            self.unlooked += octets.len();
+            if !self.event_over() {
+                return;
+            }
+            octets = &[];
+        }
         self.add(octets, When::More, out);
         if self.event_over() {
             self.add(&[], When::Now, out);
         }
+    }
+
+    /// Whether so little may join what is held back without a look: all of that is looked at again with each piece,
+    /// which in small ones costs the square of a long value's length. Whatever is not held back has no part in it,
+    /// so that nothing waits for a value that is none to wait for.
+    fn may_join(&self, octets: &[u8]) -> bool {
+        let looked = self.kept.len() - self.sent - self.unlooked;
+        self.run.is_none() && looked >= MUCH && self.unlooked + octets.len() <= looked / PART
     }
 
     /// Takes what is kept and these octets.
@@ -436,19 +446,6 @@ impl Scrubber {
     }
 }
 
-impl Piece<'_> {
-    /// Where between these two what did not go already begins; a run has read what did.
-    fn unsent(&self, from: usize, to: usize) -> usize {
-        from.max(self.sent.min(to))
-    }
-
-    /// Copies what did not go already.
-    fn copy(&self, from: usize, to: usize, out: &mut Vec<u8>) {
-        let from = from.max(self.sent);
-        out.extend_from_slice(self.raw.get(from..to).unwrap_or_default());
-    }
-}
-
 impl Rewrite for Scrubber {
     fn push(&mut self, octets: &[u8], out: &mut Vec<u8>) -> Result<(), RewriteError> {
         self.take(octets, out);
@@ -463,8 +460,12 @@ impl Rewrite for Scrubber {
     }
 
     fn release(&mut self, out: &mut Vec<u8>) -> Result<(), RewriteError> {
+        if self.unlooked > 0 {
+            self.add(&[], When::More, out);
+        }
         if let Some(moved) = &mut self.run {
             out.append(&mut moved.wrap.waiting);
+            self.leaves = None;
         } else if self.leaving() > 0 {
             self.add(&[], When::Now, out);
         }
@@ -488,3 +489,8 @@ impl fmt::Debug for Scrubber {
             .finish_non_exhaustive()
     }
 }
+
+/// Hardly any value is longer, and to look at so much is nothing.
+const MUCH: usize = 256;
+/// A quarter more is looked at together: all looks come to a few times what is looked at.
+const PART: usize = 4;

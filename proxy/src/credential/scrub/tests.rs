@@ -19,6 +19,7 @@ use crate::credential::{
 };
 
 mod lines;
+mod long;
 
 const VALUE: &str = "ghp_0123+Real/Value==xyz";
 const SENTINEL: &str = "gigph-00112233445566778899aabbccddeeff";

@@ -4,6 +4,8 @@
 //! after a text, and what is in it, cannot make it read as something else. What an attempt comes to
 //! depends on nothing but the octets from its place on.
 
+use std::collections::HashSet;
+
 use super::{
     Text,
     special::{is_introducer, is_line_break},
@@ -28,7 +30,7 @@ pub(super) struct Attempt<'a> {
 }
 
 /// How far a reading got.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Reading {
     /// Octets of the text.
     known: usize,
@@ -41,7 +43,7 @@ impl Attempt<'_> {
     /// Reads on from `start`.
     pub(super) fn read(&self, start: usize) -> Outcome {
         let mut outcome = Outcome::default();
-        let (mut todo, mut forks) = (Vec::new(), Vec::new());
+        let (mut todo, mut forks) = (Vec::new(), Forks::default());
         let mut reading = Reading {
             known: 0,
             at: start,
@@ -55,11 +57,9 @@ impl Attempt<'_> {
                     Step::On => {}
                     Step::Over => break,
                     Step::Fork => {
-                        if forks.contains(&reading) || forks.len() > FORKS {
-                            break;
+                        if forks.are_new_with(reading) {
+                            self.fork(reading, &mut todo, &mut outcome);
                         }
-                        forks.push(reading);
-                        self.fork(reading, &mut todo, &mut outcome);
                         break;
                     }
                 }
@@ -131,6 +131,28 @@ impl Attempt<'_> {
     }
 }
 
+/// Where readings forked. Nearly all attempts have few, and to look through these is less than to hash one; of a
+/// long value with an escape for each of its characters there are thousands.
+#[derive(Default)]
+struct Forks {
+    few: Vec<Reading>,
+    more: HashSet<Reading>,
+}
+
+impl Forks {
+    /// Adds one. `false`: it was there, or there are too many.
+    fn are_new_with(&mut self, reading: Reading) -> bool {
+        if self.few.contains(&reading) {
+            return false;
+        }
+        if self.few.len() < FEW {
+            self.few.push(reading);
+            return true;
+        }
+        self.few.len() + self.more.len() <= FORKS && self.more.insert(reading)
+    }
+}
+
 impl Reading {
     const fn may_break(&self) -> bool {
         self.known > 0 && self.breaks < BREAKS
@@ -145,5 +167,7 @@ enum Step {
 
 /// Line breaks in a row within a text: two, as JSON in JSON has them.
 pub(super) const BREAKS: usize = 8;
+/// Forks that are looked through.
+const FEW: usize = 16;
 /// Places with several readings; no value that anybody would take for one comes near.
 const FORKS: usize = 4096;

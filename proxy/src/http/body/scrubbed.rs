@@ -270,18 +270,22 @@ impl Scrubbed {
             let cut = DownloadCut::over(exchange, over, DenyReason::OriginTimeout);
             return Poll::Ready(Some(Err(cut)));
         }
-        let Some(patience) = patience(self.work.leaving()) else {
-            return Poll::Pending;
-        };
-        let waiting = self
-            .waiting
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
-        ready!(waiting.as_mut().poll(cx));
-        self.waiting = None;
-        Poll::Ready(Some(match self.work.release() {
-            Ok(data) => Ok(Frame::data(data)),
-            Err(stopped) => Err(self.cut(exchange, stopped)),
-        }))
+        loop {
+            let Some(patience) = patience(self.work.leaving()) else {
+                return Poll::Pending;
+            };
+            let waiting = self
+                .waiting
+                .get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
+            ready!(waiting.as_mut().poll(cx));
+            self.waiting = None;
+            match self.work.release() {
+                // It was looked at, and may not go.
+                Ok(data) if data.is_empty() => {}
+                Ok(data) => return Poll::Ready(Some(Ok(Frame::data(data)))),
+                Err(stopped) => return Poll::Ready(Some(Err(self.cut(exchange, stopped)))),
+            }
+        }
     }
 }
 
