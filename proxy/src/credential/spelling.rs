@@ -39,7 +39,7 @@ use super::heads::{ALIKE, ANY, Heads};
 mod attempt;
 mod crowd;
 mod idle;
-mod look;
+pub(super) mod look;
 mod marks;
 mod quick;
 mod rows;
@@ -124,9 +124,6 @@ pub(super) struct Finds {
     few: usize,
     /// Which texts are; none where it is not said.
     waiting: Option<Arc<Waiting>>,
-    /// Octets that were looked at since the beginning.
-    #[cfg(test)]
-    pub(in crate::credential) looked: usize,
 }
 
 impl Finds {
@@ -138,8 +135,6 @@ impl Finds {
             waits: Vec::new(),
             few: usize::MAX,
             waiting: None,
-            #[cfg(test)]
-            looked: 0,
         }
     }
 

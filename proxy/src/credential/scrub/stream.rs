@@ -56,7 +56,7 @@ pub struct Scrubber {
     /// What is kept was not looked at for what is looked for now.
     renewed: bool,
     found: BTreeSet<SecretName>,
-    pub(super) finds: Finds,
+    finds: Finds,
 }
 
 impl Scrubber {

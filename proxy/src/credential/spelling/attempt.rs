@@ -136,7 +136,8 @@ impl Attempt<'_> {
 #[derive(Default)]
 struct Forks {
     few: Vec<Reading>,
-    more: HashSet<Reading>,
+    /// Made when it is needed: even an empty one costs something in each attempt.
+    more: Option<HashSet<Reading>>,
 }
 
 impl Forks {
@@ -149,7 +150,8 @@ impl Forks {
             self.few.push(reading);
             return true;
         }
-        self.few.len() + self.more.len() <= FORKS && self.more.insert(reading)
+        let more = self.more.get_or_insert_default();
+        more.len() <= FORKS && more.insert(reading)
     }
 }
 
