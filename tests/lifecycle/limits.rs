@@ -49,6 +49,19 @@ fn a_program_that_ignores_the_polite_signal_is_killed() {
     assert!(run.status == 137 || run.status == 124, "{run}");
 }
 
+/// A program has the ids of the sandbox's first process, and may take its open files down to none.
+#[test]
+fn a_program_that_limits_the_first_process_is_told_and_ends_as_any() {
+    let lab = Lab::new();
+    let program = "import resource, signal, sys, time\n\
+        resource.prlimit(1, resource.RLIMIT_NOFILE, (0, 0))\n\
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(9))\n\
+        time.sleep(600)";
+    let run = lab.gig().option(["--timeout", "3s"]).python(program);
+    assert!(run.elapsed < Duration::from_secs(120), "{run}");
+    assert_eq!(run.status, 9, "{run}");
+}
+
 #[test]
 fn memory_is_limited() {
     let lab = Lab::new();

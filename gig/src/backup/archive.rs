@@ -117,8 +117,8 @@ pub(crate) fn write(out: impl Write, manifest: &Manifest, dir: &Path) -> anyhow:
 /// When it is no whole backup, was made by a later gig, or cannot be written.
 pub(crate) fn read(from: impl Read, dir: &Path) -> anyhow::Result<Manifest> {
     let mut archive = tar::Archive::new(from);
-    let mut entries = archive.entries().context(NO_BACKUP)?;
-    let mut first = entries.next().context(NO_BACKUP)?.context(NO_BACKUP)?;
+    let mut entries = archive.entries().map_err(no_backup)?;
+    let mut first = entries.next().context(NO_BACKUP)?.map_err(no_backup)?;
     let manifest = manifest(&mut first)?;
     let mut missing = manifest.parts.clone();
     for entry in entries {
@@ -138,6 +138,14 @@ pub(crate) fn read(from: impl Read, dir: &Path) -> anyhow::Result<Manifest> {
         bail!("the backup is cut off: {name} is missing");
     }
     Ok(manifest)
+}
+
+/// What cannot be taken apart is none, whatever it holds: that is nobody's to read in an error.
+fn no_backup(error: io::Error) -> anyhow::Error {
+    match error.raw_os_error() {
+        Some(_) => anyhow::Error::from(error).context("cannot read the backup"),
+        None => anyhow::anyhow!(NO_BACKUP),
+    }
 }
 
 fn manifest(entry: &mut tar::Entry<'_, impl Read>) -> anyhow::Result<Manifest> {

@@ -179,9 +179,12 @@ fn cure(asked: &Asked, misuse: &Misuse) -> String {
             let places = some.iter().filter_map(|grant| grant.places.as_deref());
             let mut places: Vec<String> = places.flatten().map(ToString::to_string).collect();
             places.dedup();
+            let option = match asked.subject.server() {
+                Some(_) => "of the rule".to_owned(),
+                None => format!("(--secret {name}:PLACE@HOST)"),
+            };
             format!(
-                "at {here} {name} is taken in {} alone: send it there, or add the place to `in` (--secret \
-                 {name}:PLACE@HOST)",
+                "at {here} {name} is taken in {} alone: send it there, or add the place to `in` {option}",
                 listed(&places)
             )
         }
@@ -233,6 +236,11 @@ fn unbound(asked: &Asked, name: &SecretName, bound: &[String]) -> String {
         443 => String::new(),
         port => format!(":{port}"),
     };
+    if asked.subject.server().is_some() {
+        return format!(
+            "{known}; only if it belongs there, name it under `secrets` of the rule for {host}{port}"
+        );
+    }
     format!(
         "{known}; only if it belongs there, bind it: --secret {name}@{host}{port}, or under `secrets` of its rule"
     )

@@ -207,23 +207,50 @@ pub fn receive(socket: c_int) -> Result<Vec<u8>> {
 }
 
 /// Waits until one of two descriptors is readable or hung up.
+///
+/// Not by poll(2), which refuses more descriptors than `RLIMIT_NOFILE` allows: the program, which has this process's
+/// ids, may take that down to none.
 pub fn wait_for(first: c_int, second: c_int) -> Result<(bool, bool)> {
-    let entry = |fd| libc::pollfd {
-        fd,
-        events: libc::POLLIN,
-        revents: 0,
-    };
-    let mut entries = [entry(first), entry(second)];
+    let both = [first, second];
+    if !both.iter().all(|fd| (0..SELECTABLE).contains(fd)) {
+        return Err(Errno(libc::EBADF));
+    }
     loop {
-        // SAFETY: the array is valid for reads and writes of two entries.
-        let ready = unsafe { libc::poll(entries.as_mut_ptr(), 2, -1) };
+        // SAFETY: a set of descriptors is an array of integers, and zeros are the empty one.
+        let mut set: libc::fd_set = unsafe { core::mem::zeroed() };
+        for fd in both {
+            // SAFETY: the set is valid for writes, and the number is within it.
+            unsafe { libc::FD_SET(fd, &raw mut set) };
+        }
+        // SAFETY: the set is valid for reads and writes; the null pointers stand for nothing to wait for beside it.
+        let ready = unsafe {
+            libc::pselect(
+                first.max(second) + 1,
+                &raw mut set,
+                core::ptr::null_mut(),
+                core::ptr::null_mut(),
+                core::ptr::null(),
+                core::ptr::null(),
+            )
+        };
         match check(c_long::from(ready)) {
             Err(Errno(libc::EINTR)) => {}
             Err(errno) => return Err(errno),
-            Ok(_) => return Ok((entries[0].revents != 0, entries[1].revents != 0)),
+            Ok(_) => {
+                // SAFETY: the set is valid for reads, and the numbers are within it.
+                return Ok(unsafe {
+                    (
+                        libc::FD_ISSET(first, &raw const set),
+                        libc::FD_ISSET(second, &raw const set),
+                    )
+                });
+            }
         }
     }
 }
+
+/// What fits a set of descriptors.
+const SELECTABLE: c_int = 1024;
 
 /// A child that has ended, or stopped, and its wait status.
 pub fn reap() -> Option<(c_int, c_int)> {
