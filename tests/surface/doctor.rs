@@ -79,6 +79,21 @@ fn root_leaves_nothing_in_somebody_elses_data_directory() {
     }
 }
 
+/// A directory that was mistyped is told, and not begun.
+#[test]
+fn who_only_reads_begins_no_data_directory() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("typo");
+    for words in [["user", "ls"], ["token", "ls"]] {
+        let mut command = Command::new(place::gig());
+        command.args(words).env("GIG_DATA_DIR", &data);
+        let told = answer(command, "");
+        let is_told = told.errors.contains("nothing of an appliance is in");
+        assert!(told.status == 125 && is_told, "{words:?}: {told:?}");
+        assert!(!data.exists(), "{words:?}");
+    }
+}
+
 /// What the host must be asked for, by the names that people are told.
 const EXPECTED: [&str; 20] = [
     "user namespaces",

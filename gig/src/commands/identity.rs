@@ -140,6 +140,9 @@ fn unserved() -> anyhow::Result<Option<String>> {
 /// Refuses to read where nothing is yet: a directory that was meant otherwise would be made, and nobody found in it.
 fn begun() -> anyhow::Result<()> {
     let dir = data_dir::path()?;
+    if dir.exists() {
+        data_dir::refuse_shared(&dir)?;
+    }
     if !database::is_begun()? {
         bail!(
             "nothing of an appliance is in {}: GIG_DATA_DIR says where it is; `gig serve` or `gig user add` begins one",
