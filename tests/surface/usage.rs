@@ -219,6 +219,24 @@ fn what_an_option_wants_is_told_where_it_was_given_something_else() {
     }
 }
 
+/// What other tools call so is answered with what gig calls it; nobody is told to run a mistyped option as a program.
+#[test]
+fn an_option_that_is_none_is_told_with_what_is_meant() {
+    for (option, said) in [
+        ("-v", "--ro PATH[:DEST]"),
+        ("-e", "--env NAME=VALUE"),
+        ("--publish=80", "nothing connects into a sandbox"),
+        ("--alow", "similar argument exists: '--allow'"),
+        ("--nonsense", "unexpected argument"),
+    ] {
+        let mistake = gig(&["run", option, "x", "--", "true"]);
+        let told = &mistake.errors;
+        assert!(told.contains(said), "{option}: {mistake:?}");
+        assert!(!told.contains("as a value"), "{option}: {mistake:?}");
+        assert_eq!(mistake.status, 125, "{option}: {mistake:?}");
+    }
+}
+
 #[test]
 fn a_run_without_a_program_is_a_mistake() {
     let answer = gig(&["run"]);
