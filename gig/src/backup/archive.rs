@@ -142,8 +142,14 @@ pub(crate) fn read(from: impl Read, dir: &Path) -> anyhow::Result<Manifest> {
 
 /// What cannot be taken apart is none, whatever it holds: that is nobody's to read in an error.
 fn no_backup(error: io::Error) -> anyhow::Error {
-    match error.raw_os_error() {
-        Some(_) => anyhow::Error::from(error).context("cannot read the backup"),
+    // What takes the archive apart wraps what the system says.
+    let system = anyhow::Error::from(error)
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .find_map(io::Error::raw_os_error);
+    match system {
+        Some(number) => anyhow::Error::from(io::Error::from_raw_os_error(number))
+            .context("cannot read the backup"),
         None => anyhow::anyhow!(NO_BACKUP),
     }
 }

@@ -158,6 +158,7 @@ fn a_request_waits_for_a_word_that_is_for_it_alone() {
     );
     let refused = about("event=request&verdict=deny");
     assert_eq!(refused.len(), 1, "{refused:?}");
+    allowed_by_its_record(&appliance, &refused[0]);
     assert_eq!(
         (&refused[0]["reason"], &refused[0]["status"]),
         (&json!("path_not_allowed"), &json!(403))
@@ -171,6 +172,22 @@ fn a_request_waits_for_a_word_that_is_for_it_alone() {
     let acts = appliance.records(&token, "event=admin&text=waiting");
     assert_eq!(acts.len(), 2, "{acts:?}");
     assert_eq!(acts[1]["request"], id.as_str());
+}
+
+/// What was denied is over: a rule lets the next one pass, by the record that the list names.
+fn allowed_by_its_record(appliance: &Appliance, denied: &Value) {
+    let record = denied["id"].as_str().expect("its record");
+    let once = appliance.gig(&["approvals", "allow", record], "");
+    assert!(
+        once.status != 0 && once.errors.contains("--for hour"),
+        "{once:?}"
+    );
+    let hour = appliance.gig(&["approvals", "allow", record, "--for", "hour"], "");
+    assert_eq!(hour.status, 0, "{hour:?}");
+    assert!(
+        hour.output.contains("is allowed by a rule of web"),
+        "{hour:?}"
+    );
 }
 
 #[test]

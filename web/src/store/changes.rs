@@ -300,13 +300,16 @@ fn built_on(db: &Transaction<'_>, name: &str, expected: Option<u64>) -> Outcome<
 fn remove_policy(db: &Transaction<'_>, name: &str, expected: Option<u64>) -> Outcome {
     built_on(db, name, expected)?;
     // That of a server that was removed waits for it to come back, and then denies it everything.
-    let sql = "SELECT scope, subject, policy FROM (SELECT scope, subject, policy FROM assignments
-                   UNION ALL SELECT scope, subject, policy FROM floors) AS used WHERE policy = ?1
-               AND (scope <> 'server' OR subject IN (SELECT name FROM servers))
-               ORDER BY scope, subject LIMIT 20";
-    let used = db.query_all(sql, [name], rows::assignment)?;
-    if !used.is_empty() {
-        let places: Vec<_> = used.iter().map(|one| one.place.to_string()).collect();
+    let sql = "SELECT scope, subject, policy, what
+               FROM (SELECT scope, subject, policy, '' AS what FROM assignments
+                   UNION ALL SELECT scope, subject, policy, 'the floor of ' FROM floors) AS used
+               WHERE policy = ?1 AND (scope <> 'server' OR subject IN (SELECT name FROM servers))
+               ORDER BY scope, subject, what LIMIT 20";
+    let places = db.query_all(sql, [name], |row| {
+        let what: String = row.get(3)?;
+        Ok(format!("{what}{}", rows::assignment(row)?.place))
+    })?;
+    if !places.is_empty() {
         return Err(Refused::Change(ChangeError::InUse {
             what: "policy",
             name: name.to_owned(),

@@ -299,7 +299,7 @@ pub(crate) fn floor(args: &PolicyFloorArgs) -> anyhow::Result<ExitStatus> {
             text(one, "policy") == name
                 && ["server", "team", "profile"]
                     .iter()
-                    .all(|what| one.get(what) == body.get(what))
+                    .all(|what| text(one, what) == text(&body, what))
         });
         if !there {
             bail!("{name} is no floor of {place}: `gig policy floor` lists which are");

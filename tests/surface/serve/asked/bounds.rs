@@ -59,6 +59,18 @@ fn a_floor_bounds_what_is_assigned_beneath_it_and_is_named() {
         appliance.held(&token).is_empty(),
         "nobody beneath a floor is asked"
     );
+    // What is taken away is what was named, and what has it is said.
+    let away = |name: &str| appliance.gig(&["policy", "floor", name, "--all", "--rm"], "");
+    let other = away("web");
+    assert!(
+        other.status != 0 && other.errors.contains("is no floor of"),
+        "{other:?}"
+    );
+    let used = appliance.gig(&["policy", "rm", "company"], "");
+    assert!(used.errors.contains("the floor of all servers"), "{used:?}");
+    let said = away("company");
+    assert_eq!(said.status, 0, "{said:?}");
+    assert_eq!(set(&token, all), 204);
     assert_eq!(set(&token, json!({"server": null, "policy": null})), 204);
     let floors = Ask::new("GET", "/api/v1/floors")
         .token(&token)
