@@ -41,14 +41,21 @@ pub(crate) fn told(mut mistake: clap::Error) -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// What `gig run` does not know.
+fn unknown_of_run(mistake: &clap::Error) -> Option<&str> {
+    let runs = std::env::args_os().nth(1).is_some_and(|word| word == "run");
+    match mistake.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(word)) if mistake.kind() == ErrorKind::UnknownArgument => {
+            runs.then_some(word)
+        }
+        _ => None,
+    }
+}
+
 /// What else there is to say where a word stands that is no option: it was meant for a program.
 fn of_a_program(mistake: &clap::Error) -> Option<String> {
-    let runs = std::env::args_os().nth(1).is_some_and(|word| word == "run");
-    let Some(ContextValue::String(word)) = mistake.get(ContextKind::InvalidArg) else {
-        return None;
-    };
-    let is_plain = mistake.kind() == ErrorKind::UnknownArgument && !word.starts_with('-');
-    (runs && is_plain).then(|| {
+    let word = unknown_of_run(mistake)?;
+    (!word.starts_with('-')).then(|| {
         let word = printable(word);
         format!("\nWrite the program and its arguments behind `--`: gig run … -- {word} …\n")
     })
@@ -56,11 +63,7 @@ fn of_a_program(mistake: &clap::Error) -> Option<String> {
 
 /// What is meant by an option of `docker run` and the like.
 fn of_another_tool(mistake: &clap::Error) -> Option<String> {
-    let runs = std::env::args_os().nth(1).is_some_and(|word| word == "run");
-    let Some(ContextValue::String(word)) = mistake.get(ContextKind::InvalidArg) else {
-        return None;
-    };
-    let said = match word.split('=').next()? {
+    let said = match unknown_of_run(mistake)?.split('=').next()? {
         "-v" | "--volume" | "--mount" => {
             "folders are shown by --ro PATH[:DEST] and --rw PATH[:DEST]"
         }
@@ -73,7 +76,7 @@ fn of_another_tool(mistake: &clap::Error) -> Option<String> {
         }
         _ => return None,
     };
-    runs.then(|| format!("\nHere {said}.\n"))
+    Some(format!("\nHere {said}.\n"))
 }
 
 /// What is wrong with a `--secret` or `--capture`, in gig's own words: clap would show what was typed, which may be a

@@ -18,6 +18,7 @@
 //! scrub      values in answers to sentinels                  scrub::{pattern, stream, answer}
 //! ranges     no pieces of answers
 //! digested   fields that say what a body hashes to            sums
+//! digits     octets in hexadecimal digits
 //! media      what a header section says that a body is
 //! ```
 
@@ -29,6 +30,7 @@ pub mod capture;
 pub mod coding;
 mod comments;
 pub(crate) mod digested;
+mod digits;
 mod exact;
 pub mod forms;
 mod heads;

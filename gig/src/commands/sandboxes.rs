@@ -14,7 +14,7 @@ use crate::{
     args::{
         run::ProfileArg,
         serve::{PsArgs, SandboxArgs, ServerAddArgs, ServerArgs, ServerCommand, ServerStartArgs},
-        value::BindArg,
+        value::{self, BindArg},
     },
     exit_status::ExitStatus,
     local_api::{Asking, ask, segment, whole},
@@ -236,12 +236,13 @@ fn unshown(spec: &ServerSpec) -> Vec<String> {
         // Its paths are of what was brought.
         return Vec::new();
     }
+    let shown = spec.read_only.iter().flat_map(|text| value::bind(text));
+    let (there, absent): (Vec<_>, Vec<_>) = shown.partition(|bind| bind.source.exists());
     let shown = |path: &Path| {
-        gig_sandbox::is_shown(path)
-            || spec.read_only.iter().any(|text| {
-                let (from, to) = text.split_once(':').unwrap_or((text, text));
-                path.starts_with(to) && Path::new(from).exists()
-            })
+        let mut places = there
+            .iter()
+            .map(|bind| bind.dest.as_ref().unwrap_or(&bind.source));
+        gig_sandbox::is_shown(path) || places.any(|place| path.starts_with(place))
     };
     let named = spec.command.iter().skip(1).map(Path::new);
     let missing = named.filter(|path| path.is_absolute() && path.exists() && !shown(path));
@@ -252,10 +253,9 @@ fn unshown(spec: &ServerSpec) -> Vec<String> {
              with --folder"
         )
     });
-    let absent = spec.read_only.iter().filter_map(|text| {
-        let from = text.split_once(':').map_or(text.as_str(), |(from, _)| from);
-        (!Path::new(from).exists())
-            .then(|| format!("{from} is not there now, and the server does not start without it"))
+    let absent = absent.iter().map(|bind| {
+        let path = bind.source.display();
+        format!("{path} is not there now, and the server does not start without it")
     });
     missing.chain(absent).collect()
 }

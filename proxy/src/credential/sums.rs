@@ -16,7 +16,10 @@ use base64::{
 use gig_policy::{SecretGrant, SecretName};
 use gig_vault::{Guarded, GuardedValue, SecretBytes};
 
-use super::scrub::Scrub;
+use super::{
+    digits::{hex, unhex},
+    scrub::Scrub,
+};
 
 /// One that went in another's place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,16 +73,7 @@ impl Writing {
     pub fn read(self, text: &[u8]) -> Option<Vec<u8>> {
         match self {
             Self::Base64 => PLAIN.decode(text).ok(),
-            Self::Hexadecimal => {
-                let digit = |octet: &u8| char::from(*octet).to_digit(16);
-                let digits: Option<Vec<u32>> = text.iter().map(digit).collect();
-                let pairs = digits.filter(|digits| digits.len() % 2 == 0)?;
-                let pairs = pairs.chunks_exact(2).map(|pair| match pair {
-                    [high, low] => u8::try_from(high << 4 | low).ok(),
-                    _ => None,
-                });
-                pairs.collect()
-            }
+            Self::Hexadecimal => unhex(text),
         }
     }
 }
@@ -104,10 +98,6 @@ pub fn scrub_of(sums: &[Sum]) -> Option<Arc<Scrub>> {
     };
     let said: Vec<&str> = said.iter().map(String::as_str).collect();
     Scrub::of(guarded, &said, &[SecretGrant::everywhere(name)])
-}
-
-fn hex(octets: &[u8]) -> String {
-    octets.iter().map(|octet| format!("{octet:02x}")).collect()
 }
 
 const EITHER: GeneralPurposeConfig = GeneralPurposeConfig::new()

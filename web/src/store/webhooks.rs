@@ -96,7 +96,7 @@ impl Webhook {
     /// Whether somebody of the list who is called so here answers whether or not they are here.
     pub(crate) fn hears_without(&self, here: &str) -> bool {
         let mut all = self.answerers.iter();
-        all.any(|one| !one.contains('=') && name::folded(one) == here) && self.names(here)
+        all.any(|one| self.user_here(one) == Some(one) && name::folded(one) == here)
     }
 
     /// Who that user of it is called here, where they are somebody here; `None` also where they may not answer.

@@ -265,6 +265,23 @@ fn told(
     Ok(ExitStatus::SUCCESS)
 }
 
+/// Whether that policy is the floor of the place that `body` names.
+fn is_floor_of(policy: &str, body: &Value) -> anyhow::Result<bool> {
+    let floors = whole("/api/v1/floors")?;
+    let items = floors.get("items").and_then(Value::as_array).into_iter();
+    let is_there = |one: &Value| {
+        SUBJECTS
+            .iter()
+            .all(|what| text(one, what) == text(body, what))
+    };
+    Ok(items
+        .flatten()
+        .any(|one| text(one, "policy") == policy && is_there(one)))
+}
+
+/// Of what a policy is in force or a floor; of all where none is named.
+const SUBJECTS: [&str; 3] = ["server", "team", "profile"];
+
 /// `gig policy floor [NAME] [--server SERVER | --team TEAM | --for PROFILE | --all] [--rm]`.
 ///
 /// # Errors
@@ -274,7 +291,7 @@ pub(crate) fn floor(args: &PolicyFloorArgs) -> anyhow::Result<ExitStatus> {
         let document = whole("/api/v1/floors")?;
         let items = document.get("items").and_then(Value::as_array);
         let lines = items.into_iter().flatten().map(|one| {
-            let place = ["server", "team", "profile"].into_iter().find_map(|what| {
+            let place = SUBJECTS.into_iter().find_map(|what| {
                 let name = one.get(what).and_then(Value::as_str)?;
                 Some(format!("{what} {name}"))
             });
@@ -292,18 +309,10 @@ pub(crate) fn floor(args: &PolicyFloorArgs) -> anyhow::Result<ExitStatus> {
     let place = args.place.words();
     let wanted = args.name.as_deref().filter(|_| !args.rm);
     let body = args.place.body(wanted);
-    if let Some(name) = args.name.as_deref().filter(|_| args.rm) {
-        let floors = whole("/api/v1/floors")?;
-        let items = floors.get("items").and_then(Value::as_array);
-        let there = items.into_iter().flatten().any(|one| {
-            text(one, "policy") == name
-                && ["server", "team", "profile"]
-                    .iter()
-                    .all(|what| text(one, what) == text(&body, what))
-        });
-        if !there {
-            bail!("{name} is no floor of {place}: `gig policy floor` lists which are");
-        }
+    if let Some(name) = args.name.as_deref().filter(|_| args.rm)
+        && !is_floor_of(name, &body)?
+    {
+        bail!("{name} is no floor of {place}: `gig policy floor` lists which are");
     }
     let answer = put("/api/v1/floors", &args.place, &body)?;
     let done = match wanted {

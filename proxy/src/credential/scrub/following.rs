@@ -107,22 +107,24 @@ impl Scrubbers {
         std::iter::once(&self.then).chain(others)
     }
 
-    /// Has those behind the first, where there are some, do with what the one before gives.
+    /// Has each do with what the one before gives: the first what `begins`, those behind it, where there are some, what
+    /// `goes_on` when they have taken that.
     fn each(
         &mut self,
         out: &mut Vec<u8>,
-        does: impl Fn(&mut Scrubber, &mut Vec<u8>) -> Result<(), RewriteError>,
+        begins: impl FnOnce(&mut Scrubber, &mut Vec<u8>) -> Result<(), RewriteError>,
+        goes_on: impl Fn(&mut Scrubber, &mut Vec<u8>) -> Result<(), RewriteError>,
     ) -> Result<(), RewriteError> {
         let others = [&mut self.sums, &mut self.now];
         if others.iter().all(|other| other.is_none()) {
-            return does(&mut self.then, out);
+            return begins(&mut self.then, out);
         }
         let mut gives = Vec::new();
-        does(&mut self.then, &mut gives)?;
+        begins(&mut self.then, &mut gives)?;
         for next in others.into_iter().flatten() {
             let mut takes = Vec::with_capacity(gives.len());
             next.push(&gives, &mut takes)?;
-            does(next, &mut takes)?;
+            goes_on(next, &mut takes)?;
             gives = takes;
         }
         out.append(&mut gives);
@@ -132,27 +134,15 @@ impl Scrubbers {
 
 impl Rewrite for Scrubbers {
     fn push(&mut self, octets: &[u8], out: &mut Vec<u8>) -> Result<(), RewriteError> {
-        let others = [&mut self.sums, &mut self.now];
-        if others.iter().all(|other| other.is_none()) {
-            return self.then.push(octets, out);
-        }
-        let mut gives = Vec::with_capacity(octets.len());
-        self.then.push(octets, &mut gives)?;
-        for next in others.into_iter().flatten() {
-            let mut takes = Vec::with_capacity(gives.len());
-            next.push(&gives, &mut takes)?;
-            gives = takes;
-        }
-        out.append(&mut gives);
-        Ok(())
+        self.each(out, |first, out| first.push(octets, out), |_, _| Ok(()))
     }
 
     fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), RewriteError> {
-        self.each(out, Scrubber::finish)
+        self.each(out, Scrubber::finish, Scrubber::finish)
     }
 
     fn release(&mut self, out: &mut Vec<u8>) -> Result<(), RewriteError> {
-        self.each(out, Scrubber::release)
+        self.each(out, Scrubber::release, Scrubber::release)
     }
 
     fn held(&self) -> usize {

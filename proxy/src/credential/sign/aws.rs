@@ -9,7 +9,6 @@
 
 use std::sync::Arc;
 
-use aws_lc_rs::digest;
 use gig_policy::DenyReason;
 use gig_vault::{AwsScope, Clock, Secret, SystemClock};
 use http::{HeaderMap, HeaderName, HeaderValue, header::HOST, uri::PathAndQuery};
@@ -29,7 +28,7 @@ mod handing_out;
 mod key;
 mod request;
 
-use canonical::{Canonical, Covered, hex, hex_digest};
+use canonical::{Canonical, Covered, hex_digest};
 use chunks::Chunks;
 use handing_out::{handing_out, reads_body};
 use key::{Algorithm, Key};
@@ -344,7 +343,7 @@ fn same_path(one: &str, other: &str) -> bool {
 
 /// SHA-256 of nothing.
 fn empty_digest() -> String {
-    hex(digest::digest(&digest::SHA256, b"").as_ref())
+    hex_digest(b"")
 }
 
 /// Of the body as the program wrote it; S3 makes its own where none is sent.

@@ -12,6 +12,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, header::HOST, uri::PathAndQuery};
 
 use super::untreatable;
 use crate::credential::{
+    digits::hex,
     rewrite::Rewrite,
     treat::{Signable, Treat, Untreatable},
 };
@@ -169,10 +170,6 @@ impl Filling<'_> {
         }
         Some(())
     }
-}
-
-fn hex(octets: &[u8]) -> String {
-    octets.iter().map(|octet| format!("{octet:02x}")).collect()
 }
 
 #[cfg(test)]

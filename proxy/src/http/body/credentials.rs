@@ -239,14 +239,7 @@ impl Credentials {
         let Some(rewrite) = &mut self.passes.rewrite else {
             return Poll::Pending;
         };
-        let Some(patience) = patience(rewrite.held()) else {
-            return Poll::Pending;
-        };
-        let waiting = self
-            .waiting
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
-        ready!(waiting.as_mut().poll(cx));
-        self.waiting = None;
+        ready!(poll_patience(&mut self.waiting, rewrite.held(), cx));
         let mut out = Vec::new();
         if let Err(error) = rewrite.release(&mut out) {
             return Poll::Ready(Err(error.reason()));
@@ -271,8 +264,23 @@ impl fmt::Debug for Credentials {
     }
 }
 
+/// Ready when so many octets have waited long enough for more; never where there are none.
+pub(super) fn poll_patience(
+    waiting: &mut Option<Pin<Box<Sleep>>>,
+    held: usize,
+    cx: &mut Context<'_>,
+) -> Poll<()> {
+    let Some(patience) = patience(held) else {
+        return Poll::Pending;
+    };
+    let sleep = waiting.get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
+    ready!(sleep.as_mut().poll(cx));
+    *waiting = None;
+    Poll::Ready(())
+}
+
 /// How long so many octets wait for more; `None`: there is nothing to wait with.
-pub(super) const fn patience(held: usize) -> Option<Duration> {
+const fn patience(held: usize) -> Option<Duration> {
     match held {
         0 => None,
         1..=FEW => Some(SHORT),

@@ -3,7 +3,6 @@
 //! so that what cannot be undone is told in words; a stream that has nothing to say yet does not wait for it.
 
 use std::{
-    future::Future,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
@@ -18,7 +17,7 @@ use http_body::{Body, Frame};
 use http_body_util::BodyExt;
 use tokio::time::{Sleep, timeout};
 
-use super::{DownloadCut, Gathered, credentials::patience};
+use super::{DownloadCut, Gathered, credentials::poll_patience};
 use crate::{
     credential::scrub::{
         answer::Returning,
@@ -271,14 +270,7 @@ impl Scrubbed {
             return Poll::Ready(Some(Err(cut)));
         }
         loop {
-            let Some(patience) = patience(self.work.leaving()) else {
-                return Poll::Pending;
-            };
-            let waiting = self
-                .waiting
-                .get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
-            ready!(waiting.as_mut().poll(cx));
-            self.waiting = None;
+            ready!(poll_patience(&mut self.waiting, self.work.leaving(), cx));
             match self.work.release() {
                 // It was looked at, and may not go.
                 Ok(data) if data.is_empty() => {}

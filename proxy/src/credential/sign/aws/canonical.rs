@@ -5,6 +5,7 @@ use http::{HeaderMap, HeaderValue, Method};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode};
 
 use super::request::{Form, Signed};
+use crate::credential::digits::hex;
 
 /// A canonical request's hash.
 #[derive(Debug)]
@@ -114,30 +115,6 @@ fn values(headers: &HeaderMap, name: &str, text: &mut String) {
 /// SHA-256 in lower-case hexadecimal digits.
 pub(super) fn hex_digest(octets: &[u8]) -> String {
     hex(digest::digest(&digest::SHA256, octets).as_ref())
-}
-
-/// Lower-case hexadecimal digits.
-pub(super) fn hex(octets: &[u8]) -> String {
-    octets.iter().map(|octet| format!("{octet:02x}")).collect()
-}
-
-/// The octets of hexadecimal digits.
-pub(super) fn unhex(text: &str) -> Option<Vec<u8>> {
-    let digit = |c: &u8| {
-        char::from(*c)
-            .to_digit(16)
-            .and_then(|d| u8::try_from(d).ok())
-    };
-    let pairs = text.as_bytes().chunks_exact(2);
-    if !pairs.remainder().is_empty() {
-        return None;
-    }
-    pairs
-        .map(|pair| match pair {
-            [high, low] => Some(digit(high)? << 4 | digit(low)?),
-            _ => None,
-        })
-        .collect()
 }
 
 /// Everything but RFC 3986's unreserved characters.

@@ -11,7 +11,7 @@ use aws_lc_rs::{
 };
 use zeroize::Zeroizing;
 
-use super::canonical::{hex, unhex};
+use crate::credential::digits::{hex, unhex};
 
 /// How a request is signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,7 +83,7 @@ impl Key {
 
     /// Whether `signature` is one of `text` with this key; takes the same time wherever it differs.
     pub(super) fn verifies(&self, text: &str, signature: &str) -> bool {
-        let Some(signature) = unhex(signature) else {
+        let Some(signature) = unhex(signature.as_bytes()) else {
             return false;
         };
         match self {
