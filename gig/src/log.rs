@@ -54,6 +54,11 @@ pub(crate) fn start(serves: bool) -> anyhow::Result<()> {
         .with(filter_fn(is_told))
         .with(lines)
         .init();
+    tracing::debug!(
+        version = env!("CARGO_PKG_VERSION"),
+        filter = said,
+        "the log begins"
+    );
     Ok(())
 }
 
