@@ -58,6 +58,7 @@ mod spelling;
 mod strings;
 pub mod sums;
 pub mod swap;
+mod tags;
 pub mod tally;
 pub mod treat;
 pub mod unescape;

@@ -1,0 +1,193 @@
+//! Tags of XML and HTML that are told at a glance: whoever follows a document need not take those step by step that
+//! are over.
+//!
+//! A tag ends with the first `>` that stands in none of its attributes. Which begin something else than a tag, a
+//! comment, a declaration or text that is no markup, is left to [`super::markup`]. Told of sixty-four octets at
+//! once, on processors that can; of others nothing is told.
+
+#[cfg(target_arch = "x86_64")]
+use fearless_simd::{Level, Simd, prelude::*, u8x64};
+
+#[cfg(target_arch = "x86_64")]
+use super::lanes::BLOCK;
+
+/// Where the last `<` is that stands in text, if `octets` begin in text and there are only ordinary tags before it;
+/// `None` where there is none, or nobody looked.
+pub(super) fn last_in_text(octets: &[u8]) -> Option<usize> {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let level = Level::new();
+        match (level.as_avx512(), level.as_avx2()) {
+            (Some(simd), _) => last_by(simd, octets),
+            (None, Some(simd)) => last_by(simd, octets),
+            (None, None) => None,
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        let _ = octets;
+        None
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn last_by<S: Simd>(simd: S, octets: &[u8]) -> Option<usize> {
+    simd.vectorize(
+        #[inline(always)]
+        || {
+            let mut walk = Walk {
+                octets,
+                place: Place::Text,
+                last: None,
+            };
+            let (blocks, rest) = octets.as_chunks::<BLOCK>();
+            let mut last = [0; BLOCK];
+            if let Some(last) = last.get_mut(..rest.len()) {
+                last.copy_from_slice(rest);
+            }
+            for (number, block) in blocks.iter().chain([&last]).enumerate() {
+                let octets = u8x64::simd_from(simd, *block);
+                let signs = [b'<', b'>', b'"', b'\''].map(|sign| octets.simd_eq(sign).to_bitmask());
+                if !walk.goes_over(number * BLOCK, signs) {
+                    break;
+                }
+            }
+            walk.last
+        },
+    )
+}
+
+/// What was gone over.
+#[cfg(target_arch = "x86_64")]
+struct Walk<'a> {
+    octets: &'a [u8],
+    place: Place,
+    last: Option<usize>,
+}
+
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy)]
+enum Place {
+    Text,
+    Tag,
+    /// Between two of these signs of a block, by their number.
+    Marks(usize),
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Walk<'_> {
+    /// Goes over a block in which these signs are; whether the next one may be gone over, too.
+    #[inline(always)]
+    fn goes_over(&mut self, from: usize, signs: [u64; 4]) -> bool {
+        let [begins, ends, double, single] = signs;
+        let mut left = u64::MAX;
+        loop {
+            let wanted = left
+                & match self.place {
+                    Place::Text => begins,
+                    Place::Tag => ends | double | single,
+                    Place::Marks(DOUBLE) => double,
+                    Place::Marks(_) => single,
+                };
+            if wanted == 0 {
+                return true;
+            }
+            let bit = wanted & wanted.wrapping_neg();
+            left = !(bit | (bit - 1));
+            self.place = match self.place {
+                Place::Text => {
+                    let at = from + bit.trailing_zeros() as usize;
+                    self.last = Some(at);
+                    match Begun::of(self.octets.get(at + 1..).unwrap_or_default()) {
+                        Begun::Tag => Place::Tag,
+                        Begun::Nothing => Place::Text,
+                        Begun::Strange => return false,
+                    }
+                }
+                Place::Tag if bit & ends != 0 => Place::Text,
+                Place::Tag if bit & double != 0 => Place::Marks(DOUBLE),
+                Place::Tag => Place::Marks(SINGLE),
+                Place::Marks(_) => Place::Tag,
+            };
+        }
+    }
+}
+
+/// What `<` begins.
+#[cfg(target_arch = "x86_64")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Begun {
+    Tag,
+    /// It is a sign of the text.
+    Nothing,
+    /// What is not told here.
+    Strange,
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Begun {
+    /// By what follows.
+    #[inline(always)]
+    const fn of(behind: &[u8]) -> Self {
+        let Some(&[first, second, third]) = behind.first_chunk() else {
+            return Self::Strange;
+        };
+        match first {
+            b'/' | b'?' => Self::Tag,
+            b'!' => Self::Strange,
+            _ if !first.is_ascii_alphabetic() => Self::Nothing,
+            _ => match [first | 0x20, second | 0x20, third | 0x20] {
+                // Elements whose text is no markup, and few others.
+                [b's', b'c', b'r']
+                | [b's', b't', b'y']
+                | [b'x', b'm', b'p']
+                | [b'i', b'f', b'r']
+                | [b'n', b'o', b'e' | b'f' | b's']
+                | [b'p', b'l', b'a'] => Self::Strange,
+                _ => Self::Tag,
+            },
+        }
+    }
+}
+
+/// Which of the signs of a block a quotation mark is, and an apostrophe.
+#[cfg(target_arch = "x86_64")]
+const DOUBLE: usize = 2;
+#[cfg(target_arch = "x86_64")]
+const SINGLE: usize = 3;
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+    use crate::credential::markup::SCRIPTS;
+
+    #[test]
+    fn what_begins_text_that_is_no_markup_is_strange() {
+        for name in SCRIPTS {
+            let upper = name.to_ascii_uppercase();
+            assert_eq!(Begun::of(name), Begun::Strange);
+            assert_eq!(Begun::of(&upper), Begun::Strange);
+        }
+    }
+
+    #[test]
+    fn ordinary_tags_are_gone_over() {
+        let long = format!("<p a='{}<'>", " ".repeat(200));
+        for (text, last) in [
+            ("no tag", None),
+            ("a<b>c</b>d", Some(5)),
+            ("1 < 2", Some(2)),
+            ("<a b=\"<c>\" d='<e>'>f", Some(0)),
+            ("<a b=\"it's\">c</a><b c='", Some(17)),
+            ("<a>b<!-- <c> -->", Some(4)),
+            ("<a>b<style><c>", Some(4)),
+            ("<a>b<", Some(4)),
+            (long.as_str(), Some(0)),
+        ] {
+            // Who cannot look tells nothing.
+            if let Some(found) = last_in_text(text.as_bytes()) {
+                assert_eq!(Some(found), last, "{text}");
+            }
+        }
+    }
+}
