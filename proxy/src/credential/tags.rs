@@ -70,8 +70,10 @@ struct Walk<'a> {
 enum Place {
     Text,
     Tag,
-    /// Between two of these signs of a block, by their number.
-    Marks(usize),
+    /// Between quotation marks.
+    Double,
+    /// Between apostrophes.
+    Single,
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -81,36 +83,66 @@ impl Walk<'_> {
     fn goes_over(&mut self, from: usize, signs: [u64; 4]) -> bool {
         let [begins, ends, double, single] = signs;
         let mut left = u64::MAX;
+        let is_over = match self.place {
+            Place::Text => true,
+            Place::Tag => self.tag(&mut left, (ends, double, single)),
+            Place::Double => take(&mut left, double) && self.tag(&mut left, (ends, double, single)),
+            Place::Single => take(&mut left, single) && self.tag(&mut left, (ends, double, single)),
+        };
+        if !is_over {
+            return true;
+        }
         loop {
-            let wanted = left
-                & match self.place {
-                    Place::Text => begins,
-                    Place::Tag => ends | double | single,
-                    Place::Marks(DOUBLE) => double,
-                    Place::Marks(_) => single,
-                };
-            if wanted == 0 {
+            let begun = begins & left;
+            if !take(&mut left, begins) {
+                self.place = Place::Text;
                 return true;
             }
-            let bit = wanted & wanted.wrapping_neg();
-            left = !(bit | (bit - 1));
-            self.place = match self.place {
-                Place::Text => {
-                    let at = from + bit.trailing_zeros() as usize;
-                    self.last = Some(at);
-                    match Begun::of(self.octets.get(at + 1..).unwrap_or_default()) {
-                        Begun::Tag => Place::Tag,
-                        Begun::Nothing => Place::Text,
-                        Begun::Strange => return false,
-                    }
-                }
-                Place::Tag if bit & ends != 0 => Place::Text,
-                Place::Tag if bit & double != 0 => Place::Marks(DOUBLE),
-                Place::Tag => Place::Marks(SINGLE),
-                Place::Marks(_) => Place::Tag,
-            };
+            let at = from + begun.trailing_zeros() as usize;
+            self.last = Some(at);
+            match Begun::of(self.octets.get(at + 1..).unwrap_or_default()) {
+                Begun::Tag => {}
+                Begun::Nothing => continue,
+                Begun::Strange => return false,
+            }
+            if !self.tag(&mut left, (ends, double, single)) {
+                return true;
+            }
         }
     }
+
+    /// Goes up to behind the end of a tag; whether it is in this block.
+    #[inline(always)]
+    fn tag(&mut self, left: &mut u64, (ends, double, single): (u64, u64, u64)) -> bool {
+        loop {
+            let next = (ends | double | single) & *left;
+            let next = next & next.wrapping_neg();
+            if !take(left, next) {
+                self.place = Place::Tag;
+                return false;
+            }
+            if next & ends != 0 {
+                return true;
+            }
+            let (marks, place) = match next & double {
+                0 => (single, Place::Single),
+                _ => (double, Place::Double),
+            };
+            if !take(left, marks) {
+                self.place = place;
+                return false;
+            }
+        }
+    }
+}
+
+/// Leaves what is behind the first of these; whether there is one.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+const fn take(left: &mut u64, signs: u64) -> bool {
+    let signs = signs & *left;
+    *left &= !(signs ^ signs.wrapping_sub(1));
+    signs != 0
 }
 
 /// What `<` begins.
@@ -149,12 +181,6 @@ impl Begun {
         }
     }
 }
-
-/// Which of the signs of a block a quotation mark is, and an apostrophe.
-#[cfg(target_arch = "x86_64")]
-const DOUBLE: usize = 2;
-#[cfg(target_arch = "x86_64")]
-const SINGLE: usize = 3;
 
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests {
