@@ -38,6 +38,14 @@ impl Set {
         Self { low, high }
     }
 
+    /// Whether this octet is in it.
+    #[inline]
+    pub(super) fn has_one(&self, octet: u8) -> bool {
+        let table = if octet < 0x80 { &self.low } else { &self.high };
+        let row = table.get(usize::from(octet & 0x0f));
+        row.is_some_and(|row| row >> (octet >> 4 & 7) & 1 == 1)
+    }
+
     /// Which octets are in it.
     #[inline(always)]
     pub(super) fn has<S: Simd>(&self, octets: u8x64<S>) -> mask8x64<S> {

@@ -23,7 +23,7 @@ pub(super) struct Idle {
     /// bits.
     names: [u32; 256],
     /// References by name to what no text has among its first.
-    references: [u64; 3],
+    references: [u64; 4],
 }
 
 impl Near {
@@ -95,8 +95,9 @@ impl Idle {
             (*b"&lt;\0\0\0\0", b'<'),
             (*b"&gt;\0\0\0\0", b'>'),
             (*b"&quot;\0\0", b'"'),
+            (*b"&amp;\0\0\0", b'&'),
         ];
-        let references = references.map(|(name, octet)| match unknown(octet) {
+        let references = references.map(|(name, octet)| match !known(octet) {
             true => u64::from_le_bytes(name),
             false => 0,
         });
@@ -145,9 +146,11 @@ impl Idle {
         let twice = near.at(2) == usize::from(b'&') && !named(3);
         let named = named(2) && !twice;
         let word = near.0 >> 8;
-        let [lt, gt, quot] = self.references;
+        let [lt, gt, quot, amp] = self.references;
         let is = |reference: u64, mask: u64| (reference == word & mask) & (reference != 0);
-        !named | is(lt, SHORT) | is(gt, SHORT) | is(quot, QUOT)
+        // An ampersand behind which no reference goes on is one.
+        let over = self.names.get(near.at(6)) == Some(&0);
+        !named | is(lt, SHORT) | is(gt, SHORT) | is(quot, QUOT) | is(amp, LONGER) & over
     }
 }
 
@@ -175,6 +178,8 @@ const AMPERSAND: u8 = 128;
 /// The octets of `&lt;`, and of `&quot;`.
 const SHORT: u64 = 0xffff_ffff;
 const QUOT: u64 = 0xffff_ffff_ffff;
+/// The same of `&amp;`.
+const LONGER: u64 = 0xff_ffff_ffff;
 
 /// What an octet is as a digit.
 enum Digit {
@@ -239,7 +244,12 @@ mod tests {
             ("a&lt;", true),
             ("a&quot;", true),
             ("a&quote", false),
-            ("a&amp;", false),
+            ("a&amp;", true),
+            ("a&amp;b=", true),
+            ("a&amp;lt", false),
+            ("a&amp;#6", false),
+            ("a&amp;%", false),
+            ("a&amp;&", false),
             ("a&#61;", false),
             ("a&id=", true),
             ("a&&id=", true),
@@ -250,6 +260,9 @@ mod tests {
             let near = Near::of(text.as_bytes(), 3).unwrap();
             assert_eq!(idle.is_idle(near), expected, "{text}");
         }
-        assert!(!Idle::new(|octet| octet == b'<').is_idle(Near::of(b"...&lt;.....", 3).unwrap()));
+        for (known, text) in [(b'<', b"...&lt;....."), (b'&', b"...&amp;b...")] {
+            let idle = Idle::new(|octet| octet == known);
+            assert!(!idle.is_idle(Near::of(text, 3).unwrap()));
+        }
     }
 }

@@ -96,6 +96,7 @@ impl Marker {
         (raw, from): (&[u8], usize),
     ) -> Option<Marks> {
         let near = raw.get(from.checked_sub(1)?..)?.first_chunk::<NEAR>()?;
+        let [before, ..] = *near;
         let load = |at: usize| {
             let octets = near.get(at..)?.first_chunk::<BLOCK>()?;
             Some(u8x64::simd_from(simd, *octets))
@@ -118,8 +119,11 @@ impl Marker {
             } else {
                 self.escapes(&around, percent)
             };
-            let known = self.known.has(around.before).to_bitmask();
-            let goes_on = self.goes_on(&around, line_break, &escapes);
+            let here = self.known.has(around.here).to_bitmask();
+            let known = here << 1 | u64::from(self.known.has_one(before));
+            // That and all special octets.
+            let busy = here | percent | backslash | ampersand | line_break;
+            let goes_on = goes_on(busy & !escapes.nothing, line_break, &escapes);
             let mut busy = line_break & known & then(goes_on, 1);
             busy |= escapes.breaks & known & then(goes_on, 3);
             busy |= escapes.known & (known | then(goes_on, 3));
@@ -171,20 +175,6 @@ impl Marker {
         (escaped.select(octet, around.here), escapes)
     }
 
-    /// Where a text may go on: with an octet that it has among its first, or with what is not told here, if need
-    /// be behind line breaks.
-    #[inline(always)]
-    fn goes_on<S: Simd>(&self, around: &Around<S>, line_breaks: u64, escapes: &Escapes) -> u64 {
-        let all = self.busy.has(around.here).to_bitmask() & !escapes.nothing;
-        let escaped = escapes.breaks & !escapes.signs;
-        let mut goes_on = all;
-        for _ in 0..2 {
-            let ends = line_breaks & !then(goes_on, 1) | escaped & !then(goes_on, 3);
-            goes_on = all & !ends;
-        }
-        goes_on
-    }
-
     /// Where nothing comes of a backslash.
     #[inline(always)]
     fn backslash<S: Simd>(&self, around: &Around<S>, all: u64) -> u64 {
@@ -201,6 +191,17 @@ impl Marker {
         let second = second & !third & (idle >> 1 | breaks >> 1 & apart);
         first | second | third & (idle >> 2 | breaks >> 2 & apart)
     }
+}
+
+/// Where a text may go on: with one of `all`, which are what it has among its first and what is not told here, if
+/// need be behind line breaks.
+#[inline(always)]
+const fn goes_on(all: u64, line_breaks: u64, escapes: &Escapes) -> u64 {
+    let escaped = escapes.breaks & !escapes.signs;
+    let ends = line_breaks & !then(all, 1) | escaped & !then(all, 3);
+    let once = all & !ends;
+    let ends = line_breaks & !then(once, 1) | escaped & !then(once, 3);
+    all & !ends
 }
 
 /// What is so many places on; what is not known there may be.

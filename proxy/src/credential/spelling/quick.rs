@@ -59,9 +59,7 @@ fn escape(raw: &[u8], introducer: u8, after: usize, layers: u8) -> Quick {
         (b'\\', b'u') => number(raw, (after + 1, 4), false, layers, none),
         (b'\\', b'x') => number(raw, (after + 1, 2), false, layers, none),
         (b'&', b'#') => Quick::Odd,
-        (b'&', b'a' | b'l' | b'g' | b'q' | b's' | b'p' | b'e' | b'c') => {
-            name(raw, after, layers, none)
-        }
+        (b'&', next) if may_name(next) => name(raw, after, layers, none),
         _ => none,
     }
 }
@@ -120,13 +118,33 @@ fn stands_for(raw: &[u8], octet: u8, end: usize, layers: u8) -> Quick {
 /// What `introducer`, which was escaped itself, stands for with what follows it a layer further in.
 fn further(raw: &[u8], introducer: u8, after: usize, layers: u8) -> Quick {
     let Some(layers) = layers.checked_sub(1) else {
-        return Quick::Odd;
+        return match raw.get(after) {
+            // Nothing that is escaped goes on so, however often.
+            Some(next) if ends(introducer, *next) => Quick::Octet(introducer, after),
+            _ => Quick::Odd,
+        };
     };
     // The letter behind a backslash, and all behind that, may be written by its number.
     if introducer == b'\\' && matches!(raw.get(after..after + 2), Some([b'\\', b'u' | b'x'])) {
         return Quick::Odd;
     }
     escape(raw, introducer, after, layers)
+}
+
+/// Whether no escape that begins so goes on with `next`.
+#[inline]
+fn ends(introducer: u8, next: u8) -> bool {
+    match introducer {
+        b'&' => next != b'#' && !is_introducer(next) && !may_name(next),
+        b'%' => !next.is_ascii_hexdigit() && !is_introducer(next),
+        // What stands for itself behind a backslash is told elsewhere.
+        _ => false,
+    }
+}
+
+/// Whether the name of a reference may begin with it.
+const fn may_name(octet: u8) -> bool {
+    matches!(octet, b'a' | b'l' | b'g' | b'q' | b's' | b'p' | b'e' | b'c')
 }
 
 /// What a reference by name stands for that is written as it is, and how long it is.

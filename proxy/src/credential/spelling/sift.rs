@@ -4,7 +4,7 @@
 use super::{
     Places, Spellings,
     look::{Around, FIRST_PLACES},
-    special::{is_introducer, is_line_break},
+    special::{is_introducer, is_line_break, is_special},
 };
 use crate::credential::{
     heads::{ROW, Row},
@@ -87,6 +87,7 @@ impl Spellings {
             b'\\' => match next {
                 b'n' | b'r' => (b'\n', here.at + 2),
                 b'"' | b'\'' | b'/' => (next, here.at + 2),
+                b'\\' => return self.run_is_likely(here),
                 _ => {
                     let octet = here.raw.get(here.at..).and_then(wide);
                     return octet.is_none_or(|octet| self.places_of(octet) != 0);
@@ -108,6 +109,52 @@ impl Spellings {
             && self
                 .behind_breaks(here, end)
                 .is_none_or(|plain| self.continues(here, places, plain))
+    }
+
+    /// The same of several backslashes: however they are read, they are so many or fewer of them, and what follows.
+    fn run_is_likely(&self, here: Around<'_>) -> bool {
+        let rest = here.raw.get(here.at..).unwrap_or_default();
+        let run = rest.iter().take_while(|octet| **octet == b'\\').count();
+        let behind = rest.get(run..).and_then(<[u8]>::first_chunk);
+        let Some(&[first, second, third, fourth, fifth]) = behind else {
+            return true;
+        };
+        let ahead = [first, second, third, fourth, fifth];
+        if run > FEW + 1 || matches!(first, b'u' | b'x' | b't') || ahead.into_iter().any(is_special)
+        {
+            return true;
+        }
+        if self.follow_is_likely(here, [first, second, third, fourth]) {
+            return true;
+        }
+        // A line break that is written in letters.
+        matches!(first, b'n' | b'r') && self.follow_is_likely(here, [second, third, fourth, fifth])
+    }
+
+    /// Whether a text may be there that goes on with `ahead`, behind some backslashes or none.
+    fn follow_is_likely(&self, here: Around<'_>, ahead: [u8; ROW]) -> bool {
+        let [first, second, third, _] = ahead;
+        let before = here.at.checked_sub(ROW - 1);
+        let before = before.and_then(|from| here.raw.get(from..)?.first_chunk());
+        let goes_on = |octet: u8| {
+            before.is_some_and(|&[x, y, z]| self.heads.may_have(Row::of([x, y, z, octet])))
+        };
+        const B: u8 = b'\\';
+        let rows = [
+            [B, first, second, third],
+            [B, B, first, second],
+            [B, B, B, first],
+            [B; ROW],
+        ];
+        let backslashes = || {
+            goes_on(B)
+                || rows
+                    .into_iter()
+                    .any(|row| self.heads.may_have(Row::of(row)))
+        };
+        goes_on(first)
+            || self.heads.may_have(Row::of(ahead))
+            || self.places_of(B) != 0 && backslashes()
     }
 
     /// The first octet behind line breaks that is none, and where it ends.
