@@ -1,7 +1,7 @@
 //! How fast bodies are looked through where nothing in them matches: octets a nanosecond on one core,
 //! beside the gigabyte a second that each way has to reach.
 //!
-//! `cargo bench -p gig-proxy --bench scan [-- KIND…]`. Answers go through the scrubber, uploads through what the
+//! `cargo bench -p gig-proxy --bench scan [-- [--1|--16|--64] KIND…]`, in pieces of so many KiB. Answers go through the scrubber, uploads through what the
 //! proxy makes for a body of their type: to a bound host guard and substituter, elsewhere the guard. Each figure
 //! is the best of rounds, each so short that others seldom have a turn within it; what they take of the caches
 //! remains. Of bodies in which pieces are put together there is a second line: what the first mebibyte costs,
@@ -66,7 +66,12 @@ fn main() -> ExitCode {
             let secrets = Secrets::new(count, kind.marked);
             for piece in [1, 16, 64] {
                 // Few do that at once; what it costs shows well enough at one length.
-                if (count == 0 || checks) && piece != 16 {
+                let wanted = options.is_empty() || options.contains(&format!("--{piece}"));
+                if if count == 0 || checks {
+                    piece != 16
+                } else {
+                    !wanted
+                } {
                     continue;
                 }
                 sums.add(kind, &row(&secrets, kind, &body, (piece, sealing)));
