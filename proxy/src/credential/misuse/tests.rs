@@ -10,6 +10,7 @@ use crate::credential::{
     watch::LiveSentinel,
 };
 
+mod long;
 mod odd;
 
 pub(super) const VALUE: &str = "r3al-value/of+it==";
