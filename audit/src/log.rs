@@ -7,6 +7,8 @@ pub(crate) mod indexed;
 pub mod jsonl;
 pub mod lines;
 
+use std::collections::BTreeMap;
+
 use self::in_chain::{InChain, Known};
 use crate::{
     chain::Head,
@@ -70,6 +72,14 @@ pub trait Log {
     /// # Errors
     /// When the log cannot be read.
     fn end(&mut self) -> Result<Marks, ReadLogError>;
+
+    /// How many records of each chain are there up to `marks`; none of a file, which loses none of its lines.
+    ///
+    /// # Errors
+    /// When the log cannot be read.
+    fn kept_until(&mut self, _marks: &Marks) -> Result<BTreeMap<u32, u64>, ReadLogError> {
+        Ok(BTreeMap::new())
+    }
 
     /// Records that a search still reads line by line: usually less than a block of 4,096 a chain. None where
     /// the log is a file, which has no index.

@@ -93,15 +93,15 @@ pub(crate) async fn simulate(
         let in_force = InForce::read(app.store.as_ref()).map_err(Problem::internal)?;
         let is_floor = in_force.all_floors().any(|floor| floor == name);
         let mut draft = Draft::of(&name, &text)?;
-        if is_floor {
-            return deciding::of_floor(app, &mut draft, span, now);
-        }
-        let read = read(app, &span, &Under::alone)?;
         // What differs from the record by what was saved since is not of this draft.
         let newest = app.store.policy(&name, None).map_err(Problem::store)?;
         let newest = newest.map(|version| version.document);
         let newest = newest.as_deref().map(|text| Draft::of(&name, text));
         let mut newest = newest.and_then(Result::ok);
+        if is_floor {
+            return deciding::of_floor(app, (&mut draft, newest), span, now);
+        }
+        let read = read(app, &span, &Under::alone)?;
         let mut in_force = in_force;
         let (mut replay, mut already) = (Replay::default(), Replay::default());
         for (under, traffic) in &read.groups {

@@ -1,6 +1,6 @@
 //! What every database of records does alike.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use super::{ChainProof, ChainVerdict, LogVerdict, ReadLogError, Strays};
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
     search::{
         Found, Marks, Position,
         posting::BLOCK,
-        walk::{Chain, Shelf, position_of},
+        walk::{Chain, Shelf, key_of, position_of},
     },
     signing::PublicKey,
     store::StoreError,
@@ -89,6 +89,18 @@ pub(crate) fn end(shelf: &mut impl Shelf) -> Result<Marks, StoreError> {
         .into_iter()
         .map(|chain| (chain.chain, chain.head.seq));
     Ok(Marks(marks.collect()))
+}
+
+pub(crate) fn kept_until(
+    shelf: &mut impl Shelf,
+    marks: &Marks,
+) -> Result<BTreeMap<u32, u64>, StoreError> {
+    let ends = marks.0.iter();
+    ends.map(|(&chain, &seq)| {
+        let kept = shelf.count((key_of(chain, 0), key_of(chain, seq)))?;
+        Ok((chain, kept))
+    })
+    .collect()
 }
 
 pub(crate) fn verify(

@@ -35,6 +35,9 @@ pub(crate) trait Shelf {
     /// How many lines stand where no chain has any: behind its end, or without a chain. And the keys
     /// of at most `most` of them.
     fn strays(&mut self, most: u32) -> Result<(u64, Vec<i64>), StoreError>;
+
+    /// How many records have these keys, both ends included.
+    fn count(&mut self, keys: (i64, i64)) -> Result<u64, StoreError>;
     /// The signed checkpoints of a chain, in order.
     fn checkpoints(&mut self, chain: u32) -> Result<Vec<String>, StoreError>;
     /// The newest checkpoint of each segment that ends at a place of `ends`, in order; of `most` segments.

@@ -1,8 +1,10 @@
-//! How far records were delivered, in a file: written whole after each batch that was taken.
+//! How far records were delivered, in a file: written whole after each batch that was taken. One delivery at a
+//! time has it: a lock on a file beside it, which ends with who holds it, keeps others away.
 
 use std::{
     collections::BTreeMap,
-    fs::{self, File, OpenOptions},
+    ffi::OsString,
+    fs::{self, File, OpenOptions, TryLockError},
     io::{self, Write as _},
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
@@ -20,6 +22,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Cursor {
     path: PathBuf,
     kept: Kept,
+    _lock: File,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,9 +34,13 @@ struct Kept {
     marks: String,
     /// The hash of the last record of each chain.
     last: BTreeMap<u32, String>,
-    /// Where the record ended when delivery began: what was removed before that, nobody waited for.
+    /// Where the record ended when delivery began: what was removed before delivery began, nobody waited for.
     #[serde(default = "start")]
     began: String,
+    /// How many records of each chain were there when delivery began, and have not come yet. None in a file of
+    /// before this was kept.
+    #[serde(default)]
+    awaited: BTreeMap<u32, u64>,
     /// Records that the other side will never have: removed before they were delivered, or refused.
     #[serde(default)]
     missed: u64,
@@ -51,20 +58,26 @@ impl Cursor {
     /// Reads the file, or begins a new one.
     ///
     /// # Errors
-    /// When it cannot be read or belongs to another destination.
+    /// When it cannot be read, belongs to another destination, or another delivery has it.
     pub(crate) fn open(path: &Path, to: &str, log: &mut dyn Log) -> anyhow::Result<Self> {
         let shown = path.display();
+        let lock = lock(path)?;
         let kept = match fs::read(path) {
             Ok(octets) => serde_json::from_slice(&octets)
                 .with_context(|| format!("{shown} is no cursor of gig's: name another file"))?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Kept {
-                to: to.to_owned(),
-                marks: Marks::default().to_string(),
-                last: BTreeMap::new(),
-                began: log.end().context("cannot read the record")?.to_string(),
-                missed: 0,
-                asked: None,
-            },
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let reading = "cannot read the record";
+                let began = log.end().context(reading)?;
+                Kept {
+                    to: to.to_owned(),
+                    marks: Marks::default().to_string(),
+                    last: BTreeMap::new(),
+                    awaited: log.kept_until(&began).context(reading)?,
+                    began: began.to_string(),
+                    missed: 0,
+                    asked: None,
+                }
+            }
             Err(error) => return Err(error).with_context(|| format!("cannot read {shown}")),
         };
         if kept.to != to {
@@ -76,6 +89,7 @@ impl Cursor {
         Ok(Self {
             path: path.to_owned(),
             kept,
+            _lock: lock,
         })
     }
 
@@ -125,23 +139,39 @@ impl Cursor {
     }
 
     /// How many records are not there any more of those that should have come behind `marks`, by what came:
-    /// places of a database without a record. A file loses none of its lines.
+    /// places of a database without a record, and of what was there when delivery began as many as did not come.
+    /// To be asked once of what came; a file loses none of its lines.
     ///
     /// # Errors
     /// When the file is damaged.
-    pub(crate) fn missing(&self, marks: &Marks, came: &[Found]) -> anyhow::Result<u64> {
-        let damaged = || format!("{} is damaged", self.path.display());
-        let began: Marks = self.kept.began.parse().with_context(damaged)?;
+    pub(crate) fn missing(&mut self, marks: &Marks, came: &[Found]) -> anyhow::Result<u64> {
+        let began = self.began()?;
         let mut behind = marks.clone();
         let mut missing = 0_u64;
         for at in came.iter().map(|found| found.at) {
+            let first = began.of(at.chain);
             if at.chain != FILE {
-                let last = behind.of(at.chain).max(began.of(at.chain));
+                let last = behind.of(at.chain).max(first);
                 missing = missing.saturating_add(at.seq.saturating_sub(last.saturating_add(1)));
+            }
+            if at.seq > first {
+                missing = missing.saturating_add(self.kept.awaited.remove(&at.chain).unwrap_or(0));
+            } else if let Some(awaited) = self.kept.awaited.get_mut(&at.chain) {
+                *awaited = awaited.saturating_sub(1);
             }
             behind.set(at);
         }
         Ok(missing)
+    }
+
+    /// The same where nothing is behind `marks` any more: what was awaited still will not come.
+    pub(crate) fn missing_at_the_end(&mut self) -> u64 {
+        std::mem::take(&mut self.kept.awaited).into_values().sum()
+    }
+
+    fn began(&self) -> anyhow::Result<Marks> {
+        let damaged = || format!("{} is damaged", self.path.display());
+        self.kept.began.parse().with_context(damaged)
     }
 
     /// Notes that so many will never be delivered; kept with the next batch.
@@ -167,12 +197,12 @@ impl Cursor {
     /// Another record is delivered from its beginning now.
     pub(crate) fn begin_anew(&mut self) {
         self.kept.last.clear();
+        self.kept.awaited.clear();
         self.kept.began = start();
     }
 
     fn write(&self) -> anyhow::Result<()> {
-        let mut beside = self.path.clone().into_os_string();
-        beside.push(".new");
+        let beside = beside(&self.path, ".new");
         let mut file = OpenOptions::new()
             .write(true)
             .create(true)
@@ -192,6 +222,32 @@ impl Cursor {
     }
 }
 
+/// Two that write one cursor would each send what the other has sent.
+fn lock(path: &Path) -> anyhow::Result<File> {
+    let beside = beside(path, ".lock");
+    let shown = beside.display();
+    let mut file = OpenOptions::new();
+    let file = file.write(true).create(true).truncate(false).mode(0o600);
+    let file = file.open(&beside);
+    let file = file.with_context(|| format!("cannot write {shown} beside the cursor"))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => bail!(
+            "another delivery has the cursor {}: end it, or name another file",
+            path.display()
+        ),
+        Err(TryLockError::Error(error)) => {
+            Err(error).with_context(|| format!("cannot lock {shown} beside the cursor"))
+        }
+    }
+}
+
+fn beside(path: &Path, end: &str) -> PathBuf {
+    let mut beside = OsString::from(path);
+    beside.push(end);
+    beside.into()
+}
+
 /// The only chain of a file, whose places are octets.
 const FILE: u32 = 0;
 
@@ -209,22 +265,27 @@ mod tests {
         places.iter().map(found).collect()
     }
 
-    #[test]
-    fn what_was_removed_before_it_came_is_counted_and_nothing_else() {
-        let cursor = |began: &str| Cursor {
+    fn cursor(began: &str, awaited: &[(u32, u64)]) -> Cursor {
+        Cursor {
             path: "cursor".into(),
+            _lock: tempfile::tempfile().unwrap(),
             kept: Kept {
                 to: String::new(),
                 marks: start(),
                 last: BTreeMap::new(),
                 began: began.to_owned(),
+                awaited: awaited.iter().copied().collect(),
                 missed: 0,
                 asked: None,
             },
-        };
+        }
+    }
+
+    #[test]
+    fn what_was_removed_before_it_came_is_counted_and_nothing_else() {
         let missing = |began: &str, marks: &str, places: &[(u32, u64)]| {
             let marks = marks.parse().unwrap();
-            cursor(began).missing(&marks, &came(places)).unwrap()
+            cursor(began, &[]).missing(&marks, &came(places)).unwrap()
         };
         assert_eq!(missing("start", "1:10", &[(1, 11), (1, 12)]), 0);
         assert_eq!(missing("start", "1:10", &[(1, 13), (1, 14), (1, 20)]), 7);
@@ -244,5 +305,34 @@ mod tests {
             0,
             "a file"
         );
+    }
+
+    #[test]
+    fn what_was_there_when_delivery_began_and_was_removed_is_counted() {
+        // Of thirty places six had records: gaps of before are nobody's.
+        let mut one = cursor("1:30", &[(1, 6)]);
+        let first = came(&[(1, 4), (1, 9)]);
+        assert_eq!(one.missing(&Marks::default(), &first).unwrap(), 0);
+        // Of the four that are left one comes still; behind it two were removed as well.
+        let marks = "1:9".parse().unwrap();
+        let rest = came(&[(1, 25), (1, 33), (1, 34)]);
+        assert_eq!(one.missing(&marks, &rest).unwrap(), 3 + 2);
+        assert_eq!(one.missing_at_the_end(), 0, "told once");
+        // All of it is gone, and nothing came behind.
+        let mut one = cursor("1:30.2:8", &[(1, 6), (2, 8)]);
+        let first = came(&[(1, 4), (2, 8)]);
+        assert_eq!(one.missing(&Marks::default(), &first).unwrap(), 0);
+        assert_eq!(one.missing_at_the_end(), 5 + 7);
+    }
+
+    #[test]
+    fn one_delivery_at_a_time_has_a_cursor() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cursor");
+        let held = lock(&path).unwrap();
+        let refused = lock(&path).unwrap_err().to_string();
+        assert!(refused.contains("another delivery has"), "{refused}");
+        drop(held);
+        lock(&path).unwrap();
     }
 }

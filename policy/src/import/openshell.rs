@@ -127,23 +127,29 @@ fn finish(
         );
     }
     let protocol = node::text_of(endpoint, "protocol");
-    if node::text_of(endpoint, "tls").as_deref() == Some("skip") {
-        entry.passthrough = true;
+    let of_requests = ["access", "path", "rules"];
+    let has = |name: &&str| node::field(endpoint, name).is_some();
+    entry.passthrough = node::text_of(endpoint, "tls").as_deref() == Some("skip");
+    if entry.passthrough || protocol.as_deref() == Some("tcp") {
+        entry.protocol = Some("tcp").filter(|_| !entry.passthrough);
+        for name in of_requests.iter().filter(|name| has(name)) {
+            let message =
+                format!("its `{name}` is left out: what passes unopened shows no requests");
+            reading.widened(line, message);
+        }
         return Some(entry);
     }
-    match protocol.as_deref() {
-        Some("tcp") => {
-            entry.protocol = Some("tcp");
-            return Some(entry);
-        }
-        None => {
+    if protocol.is_none() {
+        let only = "only HTTP passes here: add `protocol: tcp` if it is none";
+        reading.narrowed(line, only);
+        if of_requests.iter().any(has) {
             reading.narrowed(
                 line,
-                "only HTTP passes here: add `protocol: tcp` if it is none",
+                "what it says of requests holds here, where it names no `protocol`",
             );
-            return Some(entry);
+            entry.rules = rules(endpoint, Some("rest"), reading);
         }
-        Some(_) => {}
+        return Some(entry);
     }
     if node::text_of(endpoint, "enforcement").as_deref() != Some("enforce") {
         reading.narrowed(

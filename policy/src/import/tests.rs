@@ -3,6 +3,7 @@
 use super::*;
 
 mod hosts;
+mod openshell;
 
 fn egress(format: Format, text: &str) -> (String, Vec<String>, Vec<String>) {
     let imported = import(format, text, "theirs", "ours").unwrap_or_else(|e| panic!("{e}"));
@@ -89,67 +90,6 @@ fn settings_of_sandbox_runtime() {
     }
     assert!(refused(Format::SandboxRuntime, "{\"a\": 1}").contains("sandbox-runtime"));
     assert!(refused(Format::SandboxRuntime, "{\"a\": ").contains("neither YAML nor JSON"));
-}
-
-#[test]
-fn a_policy_of_openshell() {
-    let (document, widened, narrowed) = egress(
-        Format::OpenShell,
-        "version: 1\n\
-         network_policies:\n\
-         \x20 github:\n\
-         \x20   endpoints:\n\
-         \x20     - host: api.github.com\n\
-         \x20       port: 443\n\
-         \x20       protocol: rest\n\
-         \x20       enforcement: enforce\n\
-         \x20       rules:\n\
-         \x20         - allow: {method: GET, path: /repos/**}\n\
-         \x20         - allow: {method: '*', path: /user, query: {a: b}}\n\
-         \x20     - {host: '*.example.com', ports: [443, 8443], protocol: rest, access: read-only}\n\
-         \x20     - {host: '**.example.org', port: 443, tls: skip}\n\
-         \x20     - {host: db.corp.example, port: 5432, protocol: tcp, allowed_ips: [10.20.0.0/16]}\n\
-         \x20     - {host: '*-api.example.com', port: 443}\n\
-         \x20   binaries: [{path: /usr/bin/curl}]\n\
-         \x20 nobody:\n\
-         \x20   endpoints: [{host: x.example.com, port: 443}]\n",
-    );
-    let expected = "egress:\n\
-        \x20 - host: api.github.com\n\
-        \x20   ports: [443]\n\
-        \x20   rules:\n\
-        \x20     - {methods: [GET], paths: [\"/repos/**\"]}\n\
-        \x20     - {paths: [/user]}\n\
-        \x20 - host: \"*.example.com\"\n\
-        \x20   ports: [443, 8443]\n\
-        \x20   rules:\n\
-        \x20     - {methods: [GET, HEAD, OPTIONS]}\n\
-        \x20 - host: \"*.example.org\"\n\
-        \x20   ports: [443]\n\
-        \x20   tls: passthrough\n\
-        \x20 - host: db.corp.example\n\
-        \x20   ports: [5432]\n\
-        \x20   protocol: tcp\n\
-        \x20   allow_private: [\"10.20.0.0/16\"]";
-    assert_eq!(document, expected);
-    let wide = [
-        "/usr/bin/curl alone",
-        "one label deep",
-        "the query is not looked at",
-    ];
-    for part in wide {
-        assert!(
-            widened.iter().any(|w| w.contains(part)),
-            "{part}: {widened:?}"
-        );
-    }
-    let narrow = ["no `binaries`", "only logged", "whole first label"];
-    for part in narrow {
-        assert!(
-            narrowed.iter().any(|n| n.contains(part)),
-            "{part}: {narrowed:?}"
-        );
-    }
 }
 
 #[test]

@@ -2,8 +2,12 @@
 //!
 //! The newest decisions are read, and no more than [`MOST`]; what was left out for that is said. Where requests
 //! are seen they are counted and not the connections that carried them, nor the looks-up of the name before.
+//! What was let and refused behind that, as at an address that is not public, counts as refused alone.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::Arc,
+};
 
 use gig_audit::search::{Filter, Found, Query};
 use serde::Serialize;
@@ -52,31 +56,51 @@ impl Destination {
 
 /// What the sandbox asked for.
 pub(super) async fn of(app: &Arc<App>, sandbox: &str) -> Result<Tried, Problem> {
-    let mut query = Query {
-        filter: Filter {
-            sandbox: vec![sandbox.to_owned()],
-            event: ["dns", "connect", "request"].map(str::to_owned).to_vec(),
-            ..Filter::default()
-        },
-        before: None,
-        limit: AT_ONCE,
+    let words = |words: &[&str]| words.iter().map(ToString::to_string).collect();
+    let filter = Filter {
+        sandbox: vec![sandbox.to_owned()],
+        ..Filter::default()
+    };
+    let refused = Filter {
+        event: words(&["response"]),
+        verdict: words(&["deny", "would_deny"]),
+        ..filter.clone()
+    };
+    let decided = Filter {
+        event: words(&["dns", "connect", "request"]),
+        ..filter
     };
     let mut gathered = Gathered::default();
-    let mut read = 0;
-    loop {
-        let page = app.search(query.clone()).await?;
-        read += page.records.len();
-        page.records.iter().for_each(|found| gathered.take(found));
-        query.before = match page.next {
-            Some(next) if read < MOST => Some(next),
-            next => return Ok(gathered.finish(next.is_none())),
+    let mut complete = true;
+    // What came of a request is behind it in the record: known first, its request is not counted as let.
+    for filter in [refused, decided] {
+        let mut query = Query {
+            filter,
+            before: None,
+            limit: AT_ONCE,
         };
+        let mut read = 0;
+        loop {
+            let page = app.search(query.clone()).await?;
+            read += page.records.len();
+            page.records.iter().for_each(|found| gathered.take(found));
+            query.before = page.next;
+            if query.before.is_none() || read >= MOST {
+                complete &= query.before.is_none();
+                break;
+            }
+        }
     }
+    Ok(gathered.finish(complete))
 }
 
-/// Decisions as they come, newest first.
+/// Decisions as they come, newest first; before them what was refused behind one.
 #[derive(Default)]
-struct Gathered(BTreeMap<(String, Option<u16>), Counted>);
+struct Gathered {
+    hosts: BTreeMap<(String, Option<u16>), Counted>,
+    /// Connection and request of what was refused behind its decision.
+    refused_after: HashSet<(Option<u64>, Option<String>)>,
+}
 
 /// Of one destination: requests, connections, names.
 #[derive(Default)]
@@ -84,6 +108,8 @@ struct Counted {
     seen: Destination,
     requests: [u64; 3],
     others: [u64; 3],
+    /// When it was refused last.
+    refused_at: String,
 }
 
 impl Gathered {
@@ -92,11 +118,17 @@ impl Gathered {
         let (Some(host), Some(verdict)) = (&row.host, row.verdict.as_deref()) else {
             return;
         };
-        let key = (host.clone(), row.port);
-        if !self.0.contains_key(&key) && self.0.len() >= MOST_HOSTS {
+        let asked = (row.conn, row.request.clone());
+        if row.event == "response" {
+            self.refused_after.insert(asked);
+        } else if verdict == "allow" && row.event != "dns" && self.refused_after.contains(&asked) {
             return;
         }
-        let one = self.0.entry(key).or_insert_with(|| Counted {
+        let key = (host.clone(), row.port);
+        if !self.hosts.contains_key(&key) && self.hosts.len() >= MOST_HOSTS {
+            return;
+        }
+        let one = self.hosts.entry(key).or_insert_with(|| Counted {
             seen: Destination {
                 host: host.clone(),
                 port: row.port,
@@ -108,6 +140,7 @@ impl Gathered {
         });
         let counts = match row.event.as_str() {
             "request" => &mut one.requests,
+            "response" if row.request.is_some() => &mut one.requests,
             _ => &mut one.others,
         };
         let [allowed, denied, would] = counts;
@@ -116,24 +149,32 @@ impl Gathered {
             "deny" => *denied += 1,
             _ => *would += 1,
         }
-        if verdict != "allow" && one.seen.refused.is_none() {
+        // The two readings are each newest first.
+        let time = recorded_time(&row.time);
+        if verdict != "allow" && time > one.refused_at {
             one.seen.reason.clone_from(&row.reason);
             one.seen.refused = Some(id(found));
+            one.refused_at.clone_from(&time);
+        }
+        if time > one.seen.last {
+            one.seen.record = id(found);
+            one.seen.last = time;
         }
     }
 
     fn finish(self, complete: bool) -> Tried {
         let dialled: Vec<String> = self
-            .0
+            .hosts
             .keys()
             .filter(|(_, port)| port.is_some())
             .map(|(host, _)| host.clone())
             .collect();
-        let all = self.0.into_values().filter_map(|one| {
+        let all = self.hosts.into_values().filter_map(|one| {
             let Counted {
                 mut seen,
                 requests: [allowed, denied, would],
                 others: [passed, refused, would_be],
+                ..
             } = one;
             let spoken = allowed + denied + would > 0;
             seen.allowed = if spoken { allowed } else { passed };
@@ -234,6 +275,34 @@ mod tests {
             [Some("1-9"), Some("1-3"), None],
             "the newest of each"
         );
+    }
+
+    #[test]
+    fn what_was_refused_behind_its_decision_is_not_counted_as_let() {
+        let mut gathered = Gathered::default();
+        let of = |mut one: Found, request: &str| {
+            one.row.conn = Some(7);
+            one.row.request = Some(request.to_owned());
+            one
+        };
+        let inside = ("inside.example", Some(443));
+        let mut refused = of(found(9, "response", inside, "deny"), "r-2");
+        refused.row.reason = Some("private_address".to_owned());
+        for one in [
+            refused,
+            of(found(8, "request", inside, "allow"), "r-2"),
+            of(found(6, "request", inside, "allow"), "r-1"),
+            found(5, "connect", inside, "allow"),
+            found(3, "request", inside, "deny"),
+        ] {
+            gathered.take(&one);
+        }
+        let tried = gathered.finish(true);
+        let one = &tried.destinations[0];
+        assert_eq!((one.allowed, one.denied, tried.total), (1, 2, 1));
+        assert_eq!(one.reason.as_deref(), Some("private_address"));
+        let last = (one.refused.as_deref(), one.record.as_str());
+        assert_eq!(last, (Some("1-9"), "1-9"));
     }
 
     #[test]

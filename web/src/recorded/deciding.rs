@@ -1,6 +1,6 @@
 //! What would be in force, for a simulation: a draft in the place of a floor, a policy where it is assigned.
 
-use gig_policy::{Moment, Policy, Reach, Replay};
+use gig_policy::{Attempt, Moment, Policy, Reach, Replay};
 
 use super::{
     Simulation, Span,
@@ -60,10 +60,10 @@ pub(super) fn policies<'n>(
     read.collect::<Result<_, _>>().map_err(Problem::internal)
 }
 
-/// A draft of a floor, beneath which each server's own policy decides.
+/// A draft of a floor, beneath which each server's own policy decides; beside it what `newest` does already.
 pub(super) fn of_floor(
     app: &App,
-    draft: &mut Draft<'_>,
+    (draft, mut newest): (&mut Draft<'_>, Option<Draft<'_>>),
     span: Span,
     now: Moment,
 ) -> Result<Simulation, Problem> {
@@ -92,23 +92,37 @@ pub(super) fn of_floor(
     };
     let read = read(app, &span, &whom)?;
     let mut in_force = InForce::read(app.store.as_ref()).map_err(Problem::internal)?;
-    let mut replay = Replay::default();
+    let (mut replay, mut already) = (Replay::default(), Replay::default());
     for (under, traffic) in &read.groups {
-        let reach = under.reach();
-        let others = under.floors.iter().filter(|floor| **floor != name);
-        let others = policies(&mut in_force, others, reach)?;
-        let floor = draft.as_of(reach)?;
-        let done = if under.policy.as_ref() == Some(&name) {
-            floor.under(others).as_of(now).replay(&traffic.attempts)
-        } else {
-            let own = own(&mut in_force, under)?;
-            let without = own.under(others.clone()).as_of(now);
-            let with = own.under(others.into_iter().chain([floor]).collect());
-            with.as_of(now).replay_beneath(&without, &traffic.attempts)
-        };
-        replay = replay.and(done);
+        let attempts = &traffic.attempts;
+        if let Some(newest) = &mut newest {
+            already = already.and(as_floor(newest, &mut in_force, under, attempts, now)?);
+        }
+        replay = replay.and(as_floor(draft, &mut in_force, under, attempts, now)?);
     }
-    Ok(Simulation::of(replay, &read))
+    Ok(Simulation::of(replay, &read).beside(&already))
+}
+
+/// What a draft decides of these attempts in the place of the floor whose name it has.
+fn as_floor(
+    draft: &mut Draft<'_>,
+    in_force: &mut InForce<'_>,
+    under: &Under,
+    attempts: &[Attempt],
+    now: Moment,
+) -> Result<Replay, Problem> {
+    let name = draft.name;
+    let reach = under.reach();
+    let others = under.floors.iter().filter(|floor| *floor != name);
+    let others = policies(in_force, others, reach)?;
+    let floor = draft.as_of(reach)?;
+    if under.policy.as_deref() == Some(name) {
+        return Ok(floor.under(others).as_of(now).replay(attempts));
+    }
+    let own = own(in_force, under)?;
+    let without = own.under(others.clone()).as_of(now);
+    let with = own.under(others.into_iter().chain([floor]).collect());
+    Ok(with.as_of(now).replay_beneath(&without, attempts))
 }
 
 /// What is put in force somewhere, or taken out, over the traffic of whom it concerns.

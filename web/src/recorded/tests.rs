@@ -271,28 +271,36 @@ async fn what_a_floor_denies_is_simulated_as_denied() {
 #[tokio::test]
 async fn what_the_newest_version_does_already_is_no_change_of_a_draft() {
     let (lab, _sandbox) = with_a_floor().await;
-    let listed = async || {
+    let listed = async |policy: &str, server: &str| {
         let span = Span {
             days: 7,
             policy: None,
-            server: Some("mail".to_owned()),
+            server: Some(server.to_owned()),
             sandbox: None,
         };
-        let made = simulate(&lab.app, "p".to_owned(), DRAFT.to_owned(), span);
+        let made = simulate(&lab.app, policy.to_owned(), DRAFT.to_owned(), span);
         let allowed = made.await.unwrap().newly_allowed.into_iter();
         let told = allowed.map(|one| (one.asked, one.already));
         told.collect::<Vec<_>>()
     };
-    let asked = "GET https://new.example:443/mail".to_owned();
-    assert_eq!(listed().await, [(asked.clone(), false)]);
-    lab.make(&crate::store::Change::SavePolicy {
-        name: "p".parse().unwrap(),
-        expected: None,
-        document: DRAFT.to_owned(),
-        reason: String::new(),
-        secrets: crate::store::Vouched::Freely,
-    });
-    assert_eq!(listed().await, [(asked, true)]);
+    let save = |name: &str| {
+        lab.make(&crate::store::Change::SavePolicy {
+            name: name.parse().unwrap(),
+            expected: None,
+            document: DRAFT.to_owned(),
+            reason: String::new(),
+            secrets: crate::store::Vouched::Freely,
+        });
+    };
+    let mail = "GET https://new.example:443/mail".to_owned();
+    assert_eq!(listed("p", "mail").await, [(mail.clone(), false)]);
+    save("p");
+    assert_eq!(listed("p", "mail").await, [(mail, true)]);
+    // Of a floor no less.
+    let docs = "GET https://new.example:443/docs".to_owned();
+    assert_eq!(listed("company", "docs").await, [(docs.clone(), false)]);
+    save("company");
+    assert_eq!(listed("company", "docs").await, [(docs, true)]);
 }
 
 #[tokio::test]

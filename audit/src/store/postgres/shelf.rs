@@ -1,6 +1,10 @@
 //! Reading the record of a fleet: search, tail, proof.
 
-use std::{collections::HashMap, ops::RangeInclusive, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    ops::RangeInclusive,
+    time::Duration,
+};
 
 use gig_postgres::{Link, LinkError};
 
@@ -146,6 +150,13 @@ fn connect(record: &PostgresRecord) -> Result<Link, LinkError> {
     Ok(link)
 }
 
+fn counted(link: &Link, (from, to): (i64, i64)) -> Result<u64, LinkError> {
+    let look = "SELECT count(*) FROM audit_record WHERE position BETWEEN $1 AND $2";
+    let row = link.asked(link.client().query_one(look, &[&from, &to]))?;
+    let counted: i64 = get(link, &row, 0)?;
+    Ok(counted.cast_unsigned())
+}
+
 impl Shelf for PostgresLog {
     fn place(&self) -> String {
         self.record.place().to_owned()
@@ -268,10 +279,8 @@ impl Shelf for PostgresLog {
         self.read(|link| {
             let (mut count, mut first) = (0, Vec::new());
             for (from, to) in between(&chains) {
-                let look = "SELECT count(*) FROM audit_record WHERE position BETWEEN $1 AND $2";
-                let row = link.asked(link.client().query_one(look, &[&from, &to]))?;
-                let counted: i64 = get(link, &row, 0)?;
-                count += counted.cast_unsigned();
+                let counted = counted(link, (from, to))?;
+                count += counted;
                 let had = i64::try_from(first.len()).unwrap_or(i64::MAX);
                 let left = i64::from(most).saturating_sub(had);
                 if counted > 0 && left > 0 {
@@ -292,6 +301,10 @@ impl Shelf for PostgresLog {
             }
             Ok((count, first))
         })
+    }
+
+    fn count(&mut self, keys: (i64, i64)) -> Result<u64, StoreError> {
+        self.read(|link| counted(link, keys))
     }
 
     fn checkpoints(&mut self, chain: u32) -> Result<Vec<String>, StoreError> {
@@ -361,6 +374,10 @@ impl Log for PostgresLog {
 
     fn end(&mut self) -> Result<Marks, ReadLogError> {
         Ok(indexed::end(self)?)
+    }
+
+    fn kept_until(&mut self, marks: &Marks) -> Result<BTreeMap<u32, u64>, ReadLogError> {
+        Ok(indexed::kept_until(self, marks)?)
     }
 
     fn verify(&mut self, expected: Expected<'_>) -> Result<LogVerdict, ReadLogError> {

@@ -1,6 +1,6 @@
 //! Reading a database of records: search, tail, proof.
 
-use std::{io, ops::RangeInclusive, path::Path, thread};
+use std::{collections::BTreeMap, io, ops::RangeInclusive, path::Path, thread};
 
 use rusqlite::{Connection, OptionalExtension as _};
 
@@ -128,6 +128,12 @@ pub(super) fn chains(connection: &Connection) -> Result<Vec<Chain>, rusqlite::Er
         .collect()
 }
 
+fn counted(connection: &Connection, keys: (i64, i64)) -> Result<u64, rusqlite::Error> {
+    connection
+        .prepare_cached("SELECT count(*) FROM record WHERE position BETWEEN ?1 AND ?2")?
+        .query_row(keys, |row| row.get(0))
+}
+
 /// For each block the places that have a term of every group.
 fn met(
     connection: &Connection,
@@ -223,10 +229,7 @@ impl Shelf for SqliteLog {
             let mut count = 0;
             let mut first = Vec::new();
             for range in between(&chains(&self.connection)?) {
-                let counted: u64 = self
-                    .connection
-                    .prepare_cached("SELECT count(*) FROM record WHERE position BETWEEN ?1 AND ?2")?
-                    .query_row(range, |row| row.get(0))?;
+                let counted = counted(&self.connection, range)?;
                 count += counted;
                 let left = u64::from(most).saturating_sub(first.len() as u64);
                 if counted > 0 && left > 0 {
@@ -247,6 +250,10 @@ impl Shelf for SqliteLog {
             Ok((count, first))
         };
         self.told("read", read())
+    }
+
+    fn count(&mut self, keys: (i64, i64)) -> Result<u64, StoreError> {
+        self.told("read", counted(&self.connection, keys))
     }
 
     fn blocks(&mut self, chain: u32, before: u64, most: u32) -> Result<Vec<Block>, StoreError> {
@@ -366,6 +373,10 @@ impl Log for SqliteLog {
 
     fn end(&mut self) -> Result<Marks, ReadLogError> {
         Ok(indexed::end(self)?)
+    }
+
+    fn kept_until(&mut self, marks: &Marks) -> Result<BTreeMap<u32, u64>, ReadLogError> {
+        Ok(indexed::kept_until(self, marks)?)
     }
 
     fn verify(&mut self, expected: Expected<'_>) -> Result<LogVerdict, ReadLogError> {

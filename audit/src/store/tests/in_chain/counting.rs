@@ -78,6 +78,10 @@ impl<S: Shelf> Shelf for Counting<S> {
         self.shelf.strays(most)
     }
 
+    fn count(&mut self, keys: (i64, i64)) -> Result<u64, StoreError> {
+        self.shelf.count(keys)
+    }
+
     fn checkpoints(&mut self, chain: u32) -> Result<Vec<String>, StoreError> {
         let lines = self.shelf.checkpoints(chain)?;
         self.texts(&lines);

@@ -52,17 +52,12 @@ pub(super) fn execute(
     let mut open = Open::default();
     loop {
         let some = log.after(&marks, AT_ONCE).with_context(reading)?;
+        if some.is_empty() {
+            missed += open.miss_the_rest(&mut cursor, (&marks, &url), filter)?;
+        }
         if !some.is_empty() {
             let missing = cursor.missing(&marks, &some)?;
-            // Which records they were is known of none of them.
-            if *filter == Filter::default() {
-                open.missing += missing;
-            } else if missing > 0 {
-                output::remark([format!(
-                    "{missing} records were removed before they came here: whether any of them was asked for, nobody \
-                     knows"
-                )])?;
-            }
+            open.miss(missing, filter)?;
             some.iter().for_each(|found| marks.set(found.at));
             open.ends.extend(some.iter().cloned());
             open.ends = last_of_each(&open.ends);

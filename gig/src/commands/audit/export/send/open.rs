@@ -2,7 +2,7 @@
 
 use gig_audit::{
     Entry, Event,
-    search::{Found, Marks},
+    search::{Filter, Found, Marks},
 };
 
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
 #[derive(Default)]
 pub(super) struct Open {
     /// Records that were removed before they came.
-    pub(super) missing: u64,
+    missing: u64,
     /// The last of each chain.
     pub(super) ends: Vec<Found>,
     /// Records that were refused, while others were taken.
@@ -33,6 +33,33 @@ impl Open {
     /// Whether there is nothing to settle.
     pub(super) const fn is_settled(&self) -> bool {
         self.ends.is_empty() && self.refused.is_empty() && self.missing == 0 && self.rejected == 0
+    }
+
+    /// Notes that so many were removed before they came. Which records they were is known of none of them.
+    pub(super) fn miss(&mut self, missing: u64, filter: &Filter) -> anyhow::Result<()> {
+        if *filter == Filter::default() {
+            self.missing += missing;
+        } else if missing > 0 {
+            output::remark([format!(
+                "{missing} records were removed before they came here: whether any of them was asked for, nobody knows"
+            )])?;
+        }
+        Ok(())
+    }
+
+    /// Nothing is behind `marks` any more: what was awaited still will not come. Answers how much is lost.
+    pub(super) fn miss_the_rest(
+        &mut self,
+        cursor: &mut Cursor,
+        (marks, url): (&Marks, &str),
+        filter: &Filter,
+    ) -> anyhow::Result<u64> {
+        let missing = cursor.missing_at_the_end();
+        self.miss(missing, filter)?;
+        if missing == 0 || !self.unsure.is_empty() {
+            return Ok(0);
+        }
+        self.settle(cursor, (marks, url))
     }
 
     /// Notes what the other side says of what it was sent; of `sent` records it rejected no more than that.
