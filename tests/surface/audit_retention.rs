@@ -169,9 +169,15 @@ fn what_is_removed_before_it_was_delivered_is_told_and_recorded() {
         ])
     };
     let (old, new, some) = (cursor("old"), cursor("new"), cursor("some"));
+    let standing = cursor("standing");
     let seen = serde_json::json!({ "to": to, "marks": "1:10", "last": {} });
     fs::write(&old, seen.to_string()).unwrap();
     fs::write(&some, seen.to_string()).unwrap();
+    // It stood when delivery began: what was there then is awaited as well.
+    let mut before = seen.clone();
+    before["began"] = "1:30".into();
+    before["awaited"] = serde_json::json!({ "1": 20 });
+    fs::write(&standing, before.to_string()).unwrap();
     let pruned = machine.gig(&["audit", "prune", &database]);
     assert_eq!(pruned.status, 0, "{pruned:?}");
     // What is asked for by event may be none of it.
@@ -196,7 +202,12 @@ fn what_is_removed_before_it_was_delivered_is_told_and_recorded() {
     );
     let kept: Value = serde_json::from_str(&fs::read_to_string(&old).unwrap()).unwrap();
     assert_eq!(kept["missed"], 19, "{kept}");
-    for cursor in [&old, &new] {
+    let answer = send(&standing);
+    assert!(
+        answer.status == 1 && answer.errors.contains(told),
+        "{answer:?}"
+    );
+    for cursor in [&old, &new, &standing] {
         let answer = send(cursor);
         assert_eq!((answer.status, answer.errors.as_str()), (0, ""), "{cursor}");
     }

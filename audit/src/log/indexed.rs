@@ -97,7 +97,12 @@ pub(crate) fn kept_until(
 ) -> Result<BTreeMap<u32, u64>, StoreError> {
     let ends = marks.0.iter();
     ends.map(|(&chain, &seq)| {
-        let kept = shelf.count((key_of(chain, 0), key_of(chain, seq)))?;
+        let (mut kept, mut from) = (0, 0);
+        while from <= seq {
+            let to = seq.min(from + COUNTED_AT_ONCE - 1);
+            kept += shelf.count((key_of(chain, from), key_of(chain, to)))?;
+            from = to + 1;
+        }
         Ok((chain, kept))
     })
     .collect()
@@ -219,5 +224,7 @@ pub(crate) fn put_together(
 }
 
 const LINES_AT_ONCE: u32 = 4096;
+/// A statement has thirty seconds at most.
+const COUNTED_AT_ONCE: u64 = 1 << 20;
 /// A person looks at some of them and then at the database.
 const MOST_STRAYS: u32 = 20;

@@ -145,6 +145,9 @@ async fn old_records_go_by_their_class_and_the_rest_stays_proved(place: Place) {
     let terms = || place.blocks_with(term::term(term::Field::Event, "dns"));
     assert_eq!(terms(), 2);
     assert!(pruned(&place, &in_days(6, &[])).is_empty(), "too young");
+    let kept_until = |seq| place.log().kept_until(&Marks([(1, seq)].into())).unwrap();
+    assert_eq!(kept_until(9000), [(1, 9000)].into());
+    assert_eq!(kept_until(70), [(1, 70)].into());
     let went = pruned(&place, &in_days(8, &[]));
     assert_eq!(
         went.into_iter().collect::<Vec<_>>(),
@@ -152,6 +155,8 @@ async fn old_records_go_by_their_class_and_the_rest_stays_proved(place: Place) {
     );
     let verified = whole(&place);
     assert_eq!(verified.head.seq, 9000);
+    assert_eq!(kept_until(9000), [(1, 9000 - 9000 / 7)].into());
+    assert_eq!(kept_until(70), [(1, 60)].into());
     assert_eq!(verified.signed.unwrap().pruned, 9000 / 7);
     assert!(pruned(&place, &in_days(8, &[])).is_empty(), "they are gone");
     // Others are found as before, and recording goes on.
