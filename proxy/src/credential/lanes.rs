@@ -94,6 +94,30 @@ fn line_breaks<S: Simd>(simd: S, octets: &[u8; BLOCK]) -> [u64; 2] {
     )
 }
 
+/// Where these octets are in one block after the other, and where each begins, as long as `goes_on`. The last one is
+/// filled up with zeros.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub(super) fn each_block<S: Simd, const N: usize>(
+    simd: S,
+    octets: &[u8],
+    wanted: [u8; N],
+    mut goes_on: impl FnMut(usize, [u64; N]) -> bool,
+) {
+    let (blocks, rest) = octets.as_chunks::<BLOCK>();
+    let mut last = [0; BLOCK];
+    if let Some(last) = last.get_mut(..rest.len()) {
+        last.copy_from_slice(rest);
+    }
+    for (number, block) in blocks.iter().chain([&last]).enumerate() {
+        let octets = u8x64::simd_from(simd, *block);
+        let found = wanted.map(|octet| octets.simd_eq(octet).to_bitmask());
+        if !goes_on(number * BLOCK, found) {
+            break;
+        }
+    }
+}
+
 /// Octets that are looked at at once.
 pub(super) const BLOCK: usize = 64;
 /// For each high half of an octet, its bit.

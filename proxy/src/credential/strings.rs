@@ -4,10 +4,10 @@
 //! before the last. Told of sixty-four octets at once, on processors that can; of others nothing is told.
 
 #[cfg(target_arch = "x86_64")]
-use fearless_simd::{Level, Simd, prelude::*, u8x64};
+use fearless_simd::{Level, Simd};
 
 #[cfg(target_arch = "x86_64")]
-use super::lanes::BLOCK;
+use super::lanes::each_block;
 
 /// Marks in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,18 +45,17 @@ fn marks_by<S: Simd>(simd: S, octets: &[u8], escaped: bool) -> Option<Marks> {
                 escaped: u64::from(escaped),
                 marks: None,
             };
-            let (blocks, rest) = octets.as_chunks::<BLOCK>();
-            let mut last = [0; BLOCK];
             // Octets that are neither change nothing behind the end.
-            if let Some(last) = last.get_mut(..rest.len()) {
-                last.copy_from_slice(rest);
-            }
-            for (number, block) in blocks.iter().chain([&last]).enumerate() {
-                let octets = u8x64::simd_from(simd, *block);
-                let [quotes, backslashes] =
-                    [b'"', b'\\'].map(|octet| octets.simd_eq(octet).to_bitmask());
-                counting.add(number * BLOCK, quotes, backslashes);
-            }
+            each_block(
+                simd,
+                octets,
+                [b'"', b'\\'],
+                #[inline(always)]
+                |from, [quotes, backslashes]| {
+                    counting.add(from, quotes, backslashes);
+                    true
+                },
+            );
             counting.marks
         },
     )

@@ -6,10 +6,10 @@
 //! once, on processors that can; of others nothing is told.
 
 #[cfg(target_arch = "x86_64")]
-use fearless_simd::{Level, Simd, prelude::*, u8x64};
+use fearless_simd::{Level, Simd};
 
 #[cfg(target_arch = "x86_64")]
-use super::lanes::BLOCK;
+use super::lanes::each_block;
 
 /// Where the last `<` is that stands in text, if `octets` begin in text and there are only ordinary tags before it;
 /// `None` where there is none, or nobody looked.
@@ -40,18 +40,14 @@ fn last_by<S: Simd>(simd: S, octets: &[u8]) -> Option<usize> {
                 place: Place::Text,
                 last: None,
             };
-            let (blocks, rest) = octets.as_chunks::<BLOCK>();
-            let mut last = [0; BLOCK];
-            if let Some(last) = last.get_mut(..rest.len()) {
-                last.copy_from_slice(rest);
-            }
-            for (number, block) in blocks.iter().chain([&last]).enumerate() {
-                let octets = u8x64::simd_from(simd, *block);
-                let signs = [b'<', b'>', b'"', b'\''].map(|sign| octets.simd_eq(sign).to_bitmask());
-                if !walk.goes_over(number * BLOCK, signs) {
-                    break;
-                }
-            }
+            let signs = [b'<', b'>', b'"', b'\''];
+            each_block(
+                simd,
+                octets,
+                signs,
+                #[inline(always)]
+                |from, signs| walk.goes_over(from, signs),
+            );
             walk.last
         },
     )
