@@ -60,10 +60,7 @@ fn has_failed(row: &Row) -> bool {
     let Some(reason) = row.reason.as_deref() else {
         return false;
     };
-    let refuses_nothing = || {
-        let mut known = DenyReason::ALL.iter();
-        known.any(|one| one.as_str() == reason && !one.is_refusal())
-    };
+    let refuses_nothing = || DenyReason::of_word(reason).is_some_and(|known| !known.is_refusal());
     row.event == Event::Response.as_str()
         && match row.verdict.as_deref() {
             Some("allow") => true,

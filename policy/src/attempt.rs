@@ -69,12 +69,7 @@ impl Outcome {
     /// Whether it was refused where it was dialled to, after it was let go.
     #[must_use]
     pub const fn is_of_address(self) -> bool {
-        matches!(
-            self,
-            Self::Denied(
-                DenyReason::PrivateAddress | DenyReason::PublicAddress | DenyReason::NeverOpenable
-            )
-        )
+        matches!(self, Self::Denied(reason) if reason.is_of_address())
     }
 }
 

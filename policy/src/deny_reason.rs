@@ -24,6 +24,12 @@ macro_rules! reasons {
                 match self { $(Self::$variant => $word,)* }
             }
 
+            /// The reason that a word stands for; `None` where this gig knows none.
+            #[must_use]
+            pub fn of_word(word: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|known| known.as_str() == word)
+            }
+
             /// What it says, in a sentence.
             #[must_use]
             pub fn meaning(self) -> &'static str {
@@ -175,6 +181,15 @@ impl DenyReason {
     pub const fn is_refusal(self) -> bool {
         let ended = matches!(self, Self::RequestIncomplete | Self::ShuttingDown);
         !ended && !self.is_origins_fault()
+    }
+
+    /// Whether it was refused where it was dialled to, so that nothing of it left.
+    #[must_use]
+    pub const fn is_of_address(self) -> bool {
+        matches!(
+            self,
+            Self::PrivateAddress | Self::PublicAddress | Self::NeverOpenable
+        )
     }
 
     /// The extended DNS error of RFC 8914 §4 for a name refused for this reason.

@@ -5,7 +5,7 @@ use std::{
     net::TcpListener,
     os::unix::fs::PermissionsExt as _,
     path::Path,
-    process::{Command, Stdio},
+    process::{Child, Command, Stdio},
     sync::Arc,
     thread,
     time::{Duration, Instant},
@@ -39,6 +39,16 @@ impl Machine {
             .args(words)
             .env("GIG_DATA_DIR", self.folder.path().join("data"));
         answer(command, "")
+    }
+
+    fn begin(&self, words: &[&str]) -> Child {
+        Command::new(place::gig())
+            .args(words)
+            .env("GIG_DATA_DIR", self.folder.path().join("data"))
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap()
     }
 
     pub(super) fn key(&self) -> String {
@@ -149,20 +159,32 @@ fn old_records_are_removed_by_class_and_the_rest_is_proved() {
 }
 
 /// A receiver that has seen the first ten is told of what came next by nobody: gig says so, once, here and in the
-/// record of its machine. One that begins now waits for nothing of before.
+/// record of its machine. One that begins now waits for nothing of before; one that was away when delivery to it
+/// began, for all that was there then.
 #[test]
 fn what_is_removed_before_it_was_delivered_is_told_and_recorded() {
     let machine = Machine::new();
     let database = machine.old_records(30);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let to = format!("syslog+tcp://{}", listener.local_addr().unwrap());
+    let cursor = |name: &str| machine.folder.path().join(name).display().to_string();
+    // Nobody reads yet.
+    let away = cursor("away");
+    let mut delivery =
+        machine.begin(&["audit", "export", &database, "--to", &to, "--cursor", &away]);
+    let begun = Instant::now();
+    while !Path::new(&away).exists() {
+        assert!(begun.elapsed() < PATIENCE, "no cursor");
+        thread::sleep(Duration::from_millis(20));
+    }
+    delivery.kill().unwrap();
+    delivery.wait().unwrap();
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let mut stream = stream;
             let _read = std::io::copy(&mut stream, &mut std::io::sink());
         }
     });
-    let cursor = |name: &str| machine.folder.path().join(name).display().to_string();
     let send = |cursor: &str| {
         machine.gig(&[
             "audit", "export", &database, "--to", &to, "--cursor", cursor,
@@ -207,7 +229,13 @@ fn what_is_removed_before_it_was_delivered_is_told_and_recorded() {
         answer.status == 1 && answer.errors.contains(told),
         "{answer:?}"
     );
-    for cursor in [&old, &new, &standing] {
+    let answer = send(&away);
+    let told = "29 records were removed before they were delivered";
+    assert!(
+        answer.status == 1 && answer.errors.contains(told),
+        "{answer:?}"
+    );
+    for cursor in [&old, &new, &standing, &away] {
         let answer = send(cursor);
         assert_eq!((answer.status, answer.errors.as_str()), (0, ""), "{cursor}");
     }

@@ -93,12 +93,9 @@ pub(crate) fn begin(name: &str) -> String {
 /// Whether a person can be offered a rule at all.
 pub(crate) fn can_be_allowed(row: &Row) -> bool {
     let denied = matches!(row.verdict.as_deref(), Some("deny" | "would_deny"));
-    let reason = row.reason.as_deref().unwrap_or_default();
-    let known = DenyReason::ALL
-        .iter()
-        .find(|known| known.as_str() == reason);
+    let known = row.reason.as_deref().and_then(DenyReason::of_word);
     let by_rules =
-        known.is_some_and(|known| known.is_of_rules() || *known == DenyReason::PrivateAddress);
+        known.is_some_and(|known| known.is_of_rules() || known == DenyReason::PrivateAddress);
     denied && by_rules && asked(row).is_some() && Entry::of(row, Width::Host, None).is_some()
 }
 

@@ -207,15 +207,9 @@ fn asked(what: &What) -> Option<Asked> {
 }
 
 fn outcome(what: &What) -> Option<Outcome> {
-    let reason = |word: &str| {
-        DenyReason::ALL
-            .iter()
-            .copied()
-            .find(|known| known.as_str() == word)
-    };
     let reason = match &what.reason {
         None => Some(DenyReason::Internal),
-        Some(word) => reason(word),
+        Some(word) => DenyReason::of_word(word),
     };
     match what.verdict.as_str() {
         "allow" => Some(Outcome::Allowed),

@@ -242,8 +242,7 @@ fn event(text: &str) -> Result<String, String> {
 }
 
 fn reason(text: &str) -> Result<String, String> {
-    let mut known = DenyReason::ALL.iter().map(|reason| reason.as_str());
-    if known.any(|reason| reason == text) {
+    if DenyReason::of_word(text).is_some() {
         return Ok(text.to_owned());
     }
     let all: Vec<&str> = DenyReason::ALL

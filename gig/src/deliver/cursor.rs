@@ -1,5 +1,6 @@
-//! How far records were delivered, in a file: written whole after each batch that was taken. One delivery at a
-//! time has it: a lock on a file beside it, which ends with who holds it, keeps others away.
+//! How far records were delivered, in a file: written whole when it begins and after each batch that was taken. One
+//! delivery at a time has it: a lock on a file beside it, which ends with who holds it, keeps others away. A link to
+//! it is the file it leads to.
 
 use std::{
     collections::BTreeMap,
@@ -12,7 +13,7 @@ use std::{
 
 use anyhow::{Context, bail};
 use gig_audit::{
-    log::Log,
+    log::{Log, ReadLogError},
     search::{Found, Marks, Position},
 };
 use serde::{Deserialize, Serialize};
@@ -54,43 +55,62 @@ fn start() -> String {
     Marks::default().to_string()
 }
 
+impl Kept {
+    fn begin(to: &str, log: &mut dyn Log) -> Result<Self, ReadLogError> {
+        let began = log.end()?;
+        Ok(Self {
+            to: to.to_owned(),
+            marks: start(),
+            last: BTreeMap::new(),
+            awaited: log.kept_until(&began)?,
+            began: began.to_string(),
+            missed: 0,
+            asked: None,
+        })
+    }
+
+    /// Whether nothing was settled yet.
+    fn is_untouched(&self) -> bool {
+        self.marks == start() && self.last.is_empty() && self.missed == 0
+    }
+}
+
 impl Cursor {
-    /// Reads the file, or begins a new one.
+    /// Reads the file, or begins a new one: at once, so that what is removed while the other side is away is
+    /// counted. One that nothing came of is anybody's.
     ///
     /// # Errors
-    /// When it cannot be read, belongs to another destination, or another delivery has it.
+    /// When it cannot be read or written, belongs to another destination, or another delivery has it.
     pub(crate) fn open(path: &Path, to: &str, log: &mut dyn Log) -> anyhow::Result<Self> {
+        let path = followed(path)?;
         let shown = path.display();
-        let lock = lock(path)?;
-        let kept = match fs::read(path) {
-            Ok(octets) => serde_json::from_slice(&octets)
-                .with_context(|| format!("{shown} is no cursor of gig's: name another file"))?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let reading = "cannot read the record";
-                let began = log.end().context(reading)?;
-                Kept {
-                    to: to.to_owned(),
-                    marks: Marks::default().to_string(),
-                    last: BTreeMap::new(),
-                    awaited: log.kept_until(&began).context(reading)?,
-                    began: began.to_string(),
-                    missed: 0,
-                    asked: None,
-                }
-            }
+        let lock = lock(&path)?;
+        let kept: Option<Kept> = match fs::read(&path) {
+            Ok(octets) => Some(
+                serde_json::from_slice(&octets)
+                    .with_context(|| format!("{shown} is no cursor of gig's: name another file"))?,
+            ),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error).with_context(|| format!("cannot read {shown}")),
         };
-        if kept.to != to {
-            bail!(
+        let is_new = kept.as_ref().is_none_or(|kept| kept.to != to);
+        let kept = match kept {
+            Some(kept) if kept.to == to => kept,
+            Some(kept) if !kept.is_untouched() => bail!(
                 "the cursor {shown} is of {}: name another file for each destination",
                 kept.to
-            );
-        }
-        Ok(Self {
-            path: path.to_owned(),
+            ),
+            _ => Kept::begin(to, log).context("cannot read the record")?,
+        };
+        let cursor = Self {
+            path,
             kept,
             _lock: lock,
-        })
+        };
+        if is_new {
+            cursor.write()?;
+        }
+        Ok(cursor)
     }
 
     /// Whether it was told that these are delivered.
@@ -191,7 +211,6 @@ impl Cursor {
                 .insert(found.at.chain, found.row.hash.clone());
         }
         self.write()
-            .with_context(|| format!("cannot write the cursor {}", self.path.display()))
     }
 
     /// Another record is delivered from its beginning now.
@@ -202,6 +221,11 @@ impl Cursor {
     }
 
     fn write(&self) -> anyhow::Result<()> {
+        self.replace()
+            .with_context(|| format!("cannot write the cursor {}", self.path.display()))
+    }
+
+    fn replace(&self) -> anyhow::Result<()> {
         let beside = beside(&self.path, ".new");
         let mut file = OpenOptions::new()
             .write(true)
@@ -213,12 +237,33 @@ impl Cursor {
         file.write_all(b"\n")?;
         file.sync_all()?;
         fs::rename(&beside, &self.path)?;
-        let folder = match self.path.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
-        };
-        File::open(folder)?.sync_all()?;
+        File::open(folder_of(&self.path))?.sync_all()?;
         Ok(())
+    }
+}
+
+/// Where a file is, or will be: as one name whoever names it.
+fn followed(path: &Path) -> anyhow::Result<PathBuf> {
+    let shown = path.display();
+    let looking = || format!("cannot look at {shown}");
+    match fs::symlink_metadata(path) {
+        Ok(_) => fs::canonicalize(path)
+            .with_context(|| format!("{shown} cannot be followed: name a file")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let folder = fs::canonicalize(folder_of(path)).with_context(looking)?;
+            let name = path
+                .file_name()
+                .with_context(|| format!("{shown} is no file's name"))?;
+            Ok(folder.join(name))
+        }
+        Err(error) => Err(error).with_context(looking),
+    }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
     }
 }
 
@@ -253,8 +298,10 @@ const FILE: u32 = 0;
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+
     use super::*;
-    use gig_audit::row::Row;
+    use gig_audit::{log::jsonl::JsonlLog, row::Row};
 
     fn came(places: &[(u32, u64)]) -> Vec<Found> {
         let found = |&(chain, seq)| Found {
@@ -326,13 +373,43 @@ mod tests {
     }
 
     #[test]
+    fn a_cursor_is_there_as_soon_as_delivery_begins_and_has_one_destination_once_something_came() {
+        let folder = tempfile::tempdir().unwrap();
+        let (record, path) = (folder.path().join("record"), folder.path().join("cursor"));
+        fs::write(&record, "one line\n").unwrap();
+        let mut log = JsonlLog::open(&record).unwrap();
+        drop(Cursor::open(&path, "syslog+tcp://one:514", &mut log).unwrap());
+        let kept = |path| serde_json::from_slice::<Kept>(&fs::read(path).unwrap()).unwrap();
+        assert_eq!(kept(&path).began, "0:9");
+        let mut cursor = Cursor::open(&path, "syslog+tcp://two:514", &mut log).unwrap();
+        assert_eq!(kept(&path).to, "syslog+tcp://two:514");
+        let came = came(&[(0, 9)]);
+        cursor.commit(&"0:9".parse().unwrap(), &came).unwrap();
+        drop(cursor);
+        let refused = Cursor::open(&path, "syslog+tcp://one:514", &mut log).unwrap_err();
+        assert!(
+            refused.to_string().contains("is of syslog+tcp://two:514"),
+            "{refused}"
+        );
+    }
+
+    #[test]
     fn one_delivery_at_a_time_has_a_cursor() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("cursor");
-        let held = lock(&path).unwrap();
-        let refused = lock(&path).unwrap_err().to_string();
-        assert!(refused.contains("another delivery has"), "{refused}");
+        fs::write(&path, "").unwrap();
+        let link = folder.path().join("link");
+        symlink(&path, &link).unwrap();
+        let held = lock(&followed(&path).unwrap()).unwrap();
+        for name in [&path, &link] {
+            let refused = lock(&followed(name).unwrap()).unwrap_err().to_string();
+            assert!(refused.contains("another delivery has"), "{refused}");
+        }
         drop(held);
         lock(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        let refused = followed(&link).unwrap_err().to_string();
+        assert!(refused.contains("cannot be followed"), "{refused}");
+        assert_eq!(followed(&path).unwrap().file_name(), path.file_name());
     }
 }

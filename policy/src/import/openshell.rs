@@ -147,7 +147,7 @@ fn finish(
                 line,
                 "what it says of requests holds here, where it names no `protocol`",
             );
-            entry.rules = rules(endpoint, Some("rest"), reading);
+            entry.rules = rules(endpoint, None, reading);
         }
         return Some(entry);
     }
@@ -161,6 +161,7 @@ fn finish(
     Some(entry)
 }
 
+/// What it says of requests; one without a `protocol` may name a path alone.
 fn rules(
     endpoint: &Located<Node>,
     protocol: Option<&str>,
@@ -168,28 +169,53 @@ fn rules(
 ) -> Option<Vec<DraftRule>> {
     let line = endpoint.at.line;
     let path: Vec<_> = node::text_of(endpoint, "path").into_iter().collect();
-    let own = |methods: &[&str]| methods.iter().map(|m| (*m).to_owned()).collect::<Vec<_>>();
-    if !matches!(protocol, Some("rest")) {
-        let what = protocol.unwrap_or_default();
+    let one = |methods: &[&str], reading: &mut Reading| {
+        let methods: Vec<_> = methods.iter().map(|m| (*m).to_owned()).collect();
+        let rule = reading.request(&methods, &path, line);
+        Some(rule.into_iter().collect())
+    };
+    if let Some(what) = protocol.filter(|protocol| *protocol != "rest") {
         let message =
             format!("what {what} requests ask for is not looked at: every request passes");
         reading.widened(line, message);
-        return (!path.is_empty()).then(|| reading.request(&[], &path, line).into_iter().collect());
+        return if path.is_empty() {
+            None
+        } else {
+            one(&[], reading)
+        };
     }
-    let methods = match node::text_of(endpoint, "access").as_deref() {
-        Some("read-only") => own(&["GET", "HEAD", "OPTIONS"]),
-        Some("read-write") => own(&["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH"]),
-        Some("full") if path.is_empty() => return None,
-        Some("full") => Vec::new(),
-        _ => return Some(listed(endpoint, &path, reading)),
-    };
-    let rule = reading.request(&methods, &path, line);
-    Some(rule.into_iter().collect())
+    let access = node::field(endpoint, "access");
+    let word = node::text_of(endpoint, "access");
+    match (access, node::field(endpoint, "rules")) {
+        (None, Some(rules)) => return Some(listed(rules, &path, reading)),
+        (Some(_), Some(rules)) => {
+            let message = "`rules` beside `access`: OpenShell takes one of them alone";
+            reading.problem(rules.at, message);
+        }
+        (None, None) if protocol.is_none() => return one(&[], reading),
+        (None, None) => {
+            let message = "an endpoint with a `protocol` needs `access` or `rules`";
+            reading.problem(endpoint.at, message);
+        }
+        (Some(access), None) => match word.as_deref() {
+            Some("read-only") => return one(&READ, reading),
+            Some("read-write") => return one(&WRITE, reading),
+            Some("full") if path.is_empty() => return None,
+            Some("full") => return one(&[], reading),
+            _ => reading.problem(access.at, "`access` is read-only, read-write or full"),
+        },
+    }
+    Some(Vec::new())
 }
 
-fn listed(endpoint: &Located<Node>, own: &[String], reading: &mut Reading) -> Vec<DraftRule> {
+fn listed(listed: &Located<Node>, own: &[String], reading: &mut Reading) -> Vec<DraftRule> {
+    let items = node::items(Some(listed));
+    if items.is_empty() {
+        let message = "`rules` lists no rule: leave it out, or write `access: full`";
+        reading.problem(listed.at, message);
+    }
     let mut rules = Vec::new();
-    for item in node::items(node::field(endpoint, "rules")) {
+    for item in items {
         let Some(allow) = node::field(item, "allow") else {
             reading.problem(item.at, "a rule needs `allow`");
             continue;
@@ -214,6 +240,9 @@ fn listed(endpoint: &Located<Node>, own: &[String], reading: &mut Reading) -> Ve
     }
     rules
 }
+
+const READ: [&str; 3] = ["GET", "HEAD", "OPTIONS"];
+const WRITE: [&str; 6] = ["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH"];
 
 /// What is said beside the network is not about it.
 const OF_DOCUMENT: [&str; 5] = [

@@ -2,14 +2,19 @@
 //!
 //! The newest decisions are read, and no more than [`MOST`]; what was left out for that is said. Where requests
 //! are seen they are counted and not the connections that carried them, nor the looks-up of the name before.
-//! What was let and refused behind that, as at an address that is not public, counts as refused alone.
+//! What was let and refused before anything of it left, as at an address that is not public, counts as refused
+//! alone; what was cut later counts as both.
 
 use std::{
     collections::{BTreeMap, HashSet},
     sync::Arc,
 };
 
-use gig_audit::search::{Filter, Found, Query};
+use gig_audit::{
+    row::Row,
+    search::{Filter, Found, Query},
+};
+use gig_policy::DenyReason;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -61,9 +66,10 @@ pub(super) async fn of(app: &Arc<App>, sandbox: &str) -> Result<Tried, Problem> 
         sandbox: vec![sandbox.to_owned()],
         ..Filter::default()
     };
+    // What would have been denied is so by its decision: its outcome says that again.
     let refused = Filter {
         event: words(&["response"]),
-        verdict: words(&["deny", "would_deny"]),
+        verdict: words(&["deny"]),
         ..filter.clone()
     };
     let decided = Filter {
@@ -72,7 +78,7 @@ pub(super) async fn of(app: &Arc<App>, sandbox: &str) -> Result<Tried, Problem> 
     };
     let mut gathered = Gathered::default();
     let mut complete = true;
-    // What came of a request is behind it in the record: known first, its request is not counted as let.
+    // What came of a request is behind it in the record: known first, its request is not counted beside it.
     for filter in [refused, decided] {
         let mut query = Query {
             filter,
@@ -95,11 +101,13 @@ pub(super) async fn of(app: &Arc<App>, sandbox: &str) -> Result<Tried, Problem> 
 }
 
 /// Decisions as they come, newest first; before them what was refused behind one.
+///
+/// Times are the record's own, in microseconds: several decisions stand in one millisecond.
 #[derive(Default)]
 struct Gathered {
     hosts: BTreeMap<(String, Option<u16>), Counted>,
-    /// Connection and request of what was refused behind its decision.
-    refused_after: HashSet<(Option<u64>, Option<String>)>,
+    /// Connection and request of what was refused behind its decision and never left.
+    never_left: HashSet<(Option<u64>, Option<String>)>,
 }
 
 /// Of one destination: requests, connections, names.
@@ -108,7 +116,8 @@ struct Counted {
     seen: Destination,
     requests: [u64; 3],
     others: [u64; 3],
-    /// When it was refused last.
+    /// When it was asked for last, and refused last.
+    seen_at: String,
     refused_at: String,
 }
 
@@ -120,8 +129,10 @@ impl Gathered {
         };
         let asked = (row.conn, row.request.clone());
         if row.event == "response" {
-            self.refused_after.insert(asked);
-        } else if verdict == "allow" && row.event != "dns" && self.refused_after.contains(&asked) {
+            if has_not_left(row) {
+                self.never_left.insert(asked);
+            }
+        } else if row.event != "dns" && self.never_left.contains(&asked) {
             return;
         }
         let key = (host.clone(), row.port);
@@ -132,8 +143,6 @@ impl Gathered {
             seen: Destination {
                 host: host.clone(),
                 port: row.port,
-                record: id(found),
-                last: recorded_time(&row.time),
                 ..Destination::default()
             },
             ..Counted::default()
@@ -150,15 +159,14 @@ impl Gathered {
             _ => *would += 1,
         }
         // The two readings are each newest first.
-        let time = recorded_time(&row.time);
-        if verdict != "allow" && time > one.refused_at {
+        if verdict != "allow" && row.time > one.refused_at {
             one.seen.reason.clone_from(&row.reason);
             one.seen.refused = Some(id(found));
-            one.refused_at.clone_from(&time);
+            one.refused_at.clone_from(&row.time);
         }
-        if time > one.seen.last {
+        if row.time > one.seen_at {
             one.seen.record = id(found);
-            one.seen.last = time;
+            one.seen_at.clone_from(&row.time);
         }
     }
 
@@ -174,8 +182,10 @@ impl Gathered {
                 mut seen,
                 requests: [allowed, denied, would],
                 others: [passed, refused, would_be],
+                seen_at,
                 ..
             } = one;
+            seen.last = recorded_time(&seen_at);
             let spoken = allowed + denied + would > 0;
             seen.allowed = if spoken { allowed } else { passed };
             seen.would_deny = if spoken { would } else { would_be };
@@ -197,6 +207,15 @@ impl Gathered {
             complete,
         }
     }
+}
+
+/// Whether what was refused behind its decision was so before anything of it left.
+fn has_not_left(outcome: &Row) -> bool {
+    let reason = outcome.reason.as_deref().and_then(DenyReason::of_word);
+    let is_untouched = outcome.dst_ip.is_none()
+        && outcome.bytes_out.unwrap_or(0) == 0
+        && outcome.bytes_in.unwrap_or(0) == 0;
+    is_untouched || reason.is_some_and(DenyReason::is_of_address)
 }
 
 /// Some hundred milliseconds of reading.
@@ -277,32 +296,84 @@ mod tests {
         );
     }
 
-    #[test]
-    fn what_was_refused_behind_its_decision_is_not_counted_as_let() {
+    const INSIDE: (&str, Option<u16>) = ("inside.example", Some(443));
+
+    fn of(mut one: Found, request: Option<&str>) -> Found {
+        one.row.conn = Some(7);
+        one.row.request = request.map(str::to_owned);
+        one
+    }
+
+    fn refused(mut outcome: Found, reason: &str, (dst, octets): (Option<&str>, u64)) -> Found {
+        outcome.row.reason = Some(reason.to_owned());
+        outcome.row.dst_ip = dst.map(str::to_owned);
+        outcome.row.bytes_out = Some(octets);
+        outcome
+    }
+
+    /// Allowed, denied and would-be denied of the only destination.
+    fn counts(of: impl IntoIterator<Item = Found>) -> ([u64; 3], Destination) {
         let mut gathered = Gathered::default();
-        let of = |mut one: Found, request: &str| {
-            one.row.conn = Some(7);
-            one.row.request = Some(request.to_owned());
-            one
-        };
-        let inside = ("inside.example", Some(443));
-        let mut refused = of(found(9, "response", inside, "deny"), "r-2");
-        refused.row.reason = Some("private_address".to_owned());
-        for one in [
-            refused,
-            of(found(8, "request", inside, "allow"), "r-2"),
-            of(found(6, "request", inside, "allow"), "r-1"),
-            found(5, "connect", inside, "allow"),
-            found(3, "request", inside, "deny"),
-        ] {
-            gathered.take(&one);
-        }
+        of.into_iter().for_each(|one| gathered.take(&one));
         let tried = gathered.finish(true);
-        let one = &tried.destinations[0];
-        assert_eq!((one.allowed, one.denied, tried.total), (1, 2, 1));
+        assert_eq!(tried.total, 1);
+        let one = tried.destinations.into_iter().next().unwrap();
+        ([one.allowed, one.denied, one.would_deny], one)
+    }
+
+    #[test]
+    fn what_was_refused_before_it_left_is_counted_as_denied_alone() {
+        let private = of(found(9, "response", INSIDE, "deny"), Some("r-2"));
+        let (all, one) = counts([
+            refused(private, "private_address", (Some("10.0.0.1"), 0)),
+            of(found(8, "request", INSIDE, "allow"), Some("r-2")),
+            of(found(6, "request", INSIDE, "allow"), Some("r-1")),
+            found(5, "connect", INSIDE, "allow"),
+            found(3, "request", INSIDE, "deny"),
+        ]);
+        assert_eq!(all, [1, 2, 0]);
         assert_eq!(one.reason.as_deref(), Some("private_address"));
         let last = (one.refused.as_deref(), one.record.as_str());
         assert_eq!(last, (Some("1-9"), "1-9"));
+        // Where a policy observes, too.
+        let private = of(found(9, "response", INSIDE, "deny"), Some("r-2"));
+        let (all, _) = counts([
+            refused(private, "private_address", (Some("10.0.0.1"), 0)),
+            of(found(8, "request", INSIDE, "would_deny"), Some("r-2")),
+            of(found(6, "request", INSIDE, "would_deny"), Some("r-1")),
+        ]);
+        assert_eq!(all, [0, 1, 1]);
+        // An opaque connection, revoked before it was dialled.
+        let revoked = of(found(9, "response", INSIDE, "deny"), None);
+        let (all, _) = counts([
+            refused(revoked, "revoked", (None, 0)),
+            of(found(8, "connect", INSIDE, "allow"), None),
+        ]);
+        assert_eq!(all, [0, 1, 0]);
+    }
+
+    #[test]
+    fn what_was_cut_after_it_left_is_counted_as_let_and_as_denied() {
+        for (dst, octets) in [(Some("192.0.2.1"), 0), (None, 17)] {
+            let cut = of(found(9, "response", INSIDE, "deny"), None);
+            let (all, one) = counts([
+                refused(cut, "revoked", (dst, octets)),
+                of(found(8, "connect", INSIDE, "allow"), None),
+            ]);
+            assert_eq!(all, [1, 1, 0], "{dst:?} {octets}");
+            assert_eq!(one.reason.as_deref(), Some("revoked"));
+        }
+    }
+
+    #[test]
+    fn of_one_millisecond_the_later_decision_is_the_last() {
+        let mut later = found(9, "request", INSIDE, "deny");
+        "2026-11-21T09:30:08.000009Z".clone_into(&mut later.row.time);
+        let earlier = of(found(8, "response", INSIDE, "deny"), Some("r-1"));
+        let (_, one) = counts([earlier, later]);
+        let last = (one.refused.as_deref(), one.record.as_str());
+        assert_eq!(last, (Some("1-9"), "1-9"));
+        assert_eq!(one.last, "2026-11-21T09:30:08.000Z");
     }
 
     #[test]

@@ -242,9 +242,7 @@ fn decided(row: &Row) -> Option<(String, &'static str)> {
 }
 
 fn reason(row: &Row) -> Option<DenyReason> {
-    let reason = row.reason.as_deref()?;
-    let mut known = DenyReason::ALL.iter().copied();
-    known.find(|known| known.as_str() == reason)
+    DenyReason::of_word(row.reason.as_deref()?)
 }
 
 /// The limit for which it was denied, as documents call it.

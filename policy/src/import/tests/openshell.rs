@@ -76,6 +76,7 @@ fn what_an_endpoint_of_openshell_says_of_requests_is_kept_or_told() {
          \x20     - {host: b.example.com, access: read-only}\n\
          \x20     - {host: c.example.com, port: 443, tls: skip, access: read-only}\n\
          \x20     - {host: d.example.com, port: 443, protocol: tcp, path: /v1, rules: []}\n\
+         \x20     - {host: e.example.com, path: /v1/**}\n\
          \x20   binaries: [{path: '**'}]\n",
     );
     let expected = "egress:\n\
@@ -90,7 +91,10 @@ fn what_an_endpoint_of_openshell_says_of_requests_is_kept_or_told() {
         \x20   tls: passthrough\n\
         \x20 - host: d.example.com\n\
         \x20   ports: [443]\n\
-        \x20   protocol: tcp";
+        \x20   protocol: tcp\n\
+        \x20 - host: e.example.com\n\
+        \x20   rules:\n\
+        \x20     - {paths: [\"/v1/**\"]}";
     assert_eq!(document, expected);
     let left = ["`access`", "`path`", "`rules`"].map(|name| {
         let words = format!("its {name} is left out: what passes unopened");
@@ -100,5 +104,31 @@ fn what_an_endpoint_of_openshell_says_of_requests_is_kept_or_told() {
     let holds = narrowed
         .iter()
         .filter(|one| one.contains("of requests holds here"));
-    assert_eq!(holds.count(), 2, "{narrowed:?}");
+    assert_eq!(holds.count(), 3, "{narrowed:?}");
+}
+
+#[test]
+fn what_openshell_itself_refuses_of_requests_is_refused_with_its_place() {
+    let of = |endpoint: &str| {
+        let text = format!(
+            "version: 1\nnetwork_policies:\n  p:\n    endpoints:\n    - {{host: a.example.com, {endpoint}}}\n    \
+             binaries: [{{path: '**'}}]\n"
+        );
+        refused(Format::OpenShell, &text)
+    };
+    for (endpoint, words) in [
+        (
+            "access: read-only, rules: [{allow: {method: GET}}]",
+            "one of them alone",
+        ),
+        ("rules: []", "lists no rule"),
+        ("protocol: rest, rules: []", "lists no rule"),
+        ("access: bogus", "read-only, read-write or full"),
+        ("access: [full]", "read-only, read-write or full"),
+        ("protocol: rest, path: /v1", "needs `access` or `rules`"),
+    ] {
+        let message = of(endpoint);
+        let placed = message.contains("theirs:5:") && message.contains(words);
+        assert!(placed, "{endpoint}: {message}");
+    }
 }
