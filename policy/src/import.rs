@@ -85,7 +85,8 @@ pub fn import(
     }
     let imported = reading.finish(name, origin)?;
     // What we write must be what we read; a clash of two entries is theirs to solve.
-    Policy::compile(&imported.draft.to_string(), origin)?;
+    let made = format!("{origin}, as it would stand here");
+    Policy::compile(&imported.draft.to_string(), &made)?;
     Ok(imported)
 }
 

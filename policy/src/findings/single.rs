@@ -6,6 +6,7 @@ use crate::{
     findings::{Finding, FindingKind, push},
     host::Port,
     host_pattern::HostPattern,
+    http_match::{Method, PathPattern},
     intent::AppProtocol,
     lookalike::Lookalike,
     metadata::is_metadata_service,
@@ -49,6 +50,18 @@ fn unreachable(rule: &Rule, findings: &mut Vec<Finding>) {
         for (list, _) in lists.into_iter().filter(|(_, empty)| *empty) {
             let message =
                 format!("{reference} has `{list}: []`, which no request matches: leave it out");
+            push(findings, kind, rule, message);
+        }
+        let asterisk = |path: &PathPattern| path.as_str() == "*";
+        let is_options = |method: &Method| method.as_str() == "OPTIONS";
+        let means_it = methods
+            .as_deref()
+            .is_some_and(|all| all.iter().any(is_options));
+        if paths.iter().flatten().any(asterisk) && !means_it {
+            let message = format!(
+                "{reference} has the path `*`, which is that of `OPTIONS *` alone: leave `paths` out to allow every \
+                 path"
+            );
             push(findings, kind, rule, message);
         }
     }

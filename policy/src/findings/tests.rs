@@ -45,6 +45,18 @@ fn what_serves_a_clouds_credentials_is_told_to_be_out_of_reach() {
 }
 
 #[test]
+fn a_path_that_only_options_has_is_told_where_every_path_is_meant() {
+    assert_eq!(
+        kinds(
+            "- {host: a.example, rules: [{methods: [GET], paths: ['*']}]}\n\
+             - {host: b.example, rules: [{paths: ['*', /a]}]}\n\
+             - {host: c.example, rules: [{methods: [OPTIONS], paths: ['*']}]}\n"
+        ),
+        "unreachable egress[0], unreachable egress[1]"
+    );
+}
+
+#[test]
 fn rules_that_add_nothing_are_told_once() {
     assert_eq!(
         kinds("- {host: a.example}\n- {host: A.example.}\n"),

@@ -77,7 +77,7 @@ fn widest(allowed: &[Option<HostPattern>]) -> HashMap<&str, (usize, &str)> {
 }
 
 /// The bases of all wildcards that speak of all of a pattern, but its own.
-fn above(pattern: &HostPattern) -> impl Iterator<Item = &str> {
+pub(super) fn above(pattern: &HostPattern) -> impl Iterator<Item = &str> {
     let (HostPattern::Exact(name) | HostPattern::Below(name)) = pattern;
     let parent = |name: &str| name.split_once('.').map(|(_, rest)| rest.len());
     let text = name.as_str();

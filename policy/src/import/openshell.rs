@@ -1,7 +1,10 @@
 //! A policy of OpenShell: `network_policies`, each with endpoints and the programs that may use them.
 
+use self::overlapping::Endpoint;
 use super::{EVERY_PROGRAM, Located, Node, Reading, SHOWN, node};
 use crate::draft::{DraftEntry, DraftRule};
+
+mod overlapping;
 
 pub(super) fn read(text: &str, reading: &mut Reading) {
     let Some(root) = node::root(text, reading) else {
@@ -26,6 +29,7 @@ pub(super) fn read(text: &str, reading: &mut Reading) {
             ),
         ],
     );
+    let mut read = Vec::new();
     for (name, policy) in node::fields(policies) {
         reading.unread(&name.value, policy, &["name", "endpoints", "binaries"]);
         let programs = node::items(node::field(policy, "binaries"));
@@ -50,12 +54,14 @@ pub(super) fn read(text: &str, reading: &mut Reading) {
             reading.widened(line, message);
         }
         for endpoint in node::items(node::field(policy, "endpoints")) {
-            one_endpoint(endpoint, reading);
+            read.extend(one_endpoint(endpoint, reading));
         }
     }
+    overlapping::tell(&read, reading);
 }
 
-fn one_endpoint(endpoint: &Located<Node>, reading: &mut Reading) {
+/// What it says, where that is about a host.
+fn one_endpoint(endpoint: &Located<Node>, reading: &mut Reading) -> Option<Endpoint> {
     let line = endpoint.at.line;
     reading.unread("an endpoint", endpoint, &OF_ENDPOINT);
     let ranges = node::texts(node::field(endpoint, "allowed_ips"));
@@ -66,7 +72,7 @@ fn one_endpoint(endpoint: &Located<Node>, reading: &mut Reading) {
                 reading.allow(entry);
             }
         }
-        return;
+        return None;
     };
     let pattern = match host.strip_prefix("**.") {
         Some(base) => format!("*.{base}"),
@@ -77,9 +83,7 @@ fn one_endpoint(endpoint: &Located<Node>, reading: &mut Reading) {
         }
         None => host,
     };
-    let Some(mut entry) = reading.target(&pattern, line) else {
-        return;
-    };
+    let mut entry = reading.target(&pattern, line)?;
     for (range, line) in ranges {
         let opened = reading.target(&range, line);
         match opened.filter(|opened| !opened.allow_private.is_empty()) {
@@ -98,9 +102,18 @@ fn one_endpoint(endpoint: &Located<Node>, reading: &mut Reading) {
             ),
         }
     }
-    if let Some(entry) = finish(endpoint, entry, reading) {
-        reading.allow(entry);
-    }
+    let entry = finish(endpoint, entry, reading)?;
+    let looks = entry.rules.is_some() || looked_into(endpoint).is_some();
+    let said = Endpoint::new(&entry, (looks, node::text_of(endpoint, "path")), line);
+    reading.allow(entry);
+    Some(said)
+}
+
+/// The protocol whose requests are looked at; `None` where it passes as it is.
+fn looked_into(endpoint: &Located<Node>) -> Option<String> {
+    let is_skipped = node::text_of(endpoint, "tls").as_deref() == Some("skip");
+    let protocol = node::text_of(endpoint, "protocol").filter(|protocol| protocol != "tcp");
+    protocol.filter(|_| !is_skipped)
 }
 
 /// Ports, protocol and rules; `None` where no port is left, which would mean the default ones.
@@ -171,7 +184,7 @@ fn rules(
     let path: Vec<_> = node::text_of(endpoint, "path").into_iter().collect();
     let one = |methods: &[&str], reading: &mut Reading| {
         let methods: Vec<_> = methods.iter().map(|m| (*m).to_owned()).collect();
-        let rule = reading.request(&methods, &path, line);
+        let rule = request((&methods, &path), line, reading);
         Some(rule.into_iter().collect())
     };
     if let Some(what) = protocol.filter(|protocol| *protocol != "rest") {
@@ -236,9 +249,46 @@ fn listed(listed: &Located<Node>, own: &[String], reading: &mut Reading) -> Vec<
                 "the endpoint's own `path` does not narrow its rules here",
             );
         }
-        rules.extend(reading.request(&methods, &paths, line));
+        rules.extend(request((&methods, &paths), line, reading));
     }
     rules
+}
+
+/// A rule whose paths are OpenShell's globs: there both `*` and `**` stand for any text.
+fn request(
+    (methods, globs): (&[String], &[String]),
+    line: u64,
+    reading: &mut Reading,
+) -> Option<DraftRule> {
+    let mut paths = Vec::new();
+    for glob in globs {
+        if glob.bytes().all(|octet| octet == b'*') {
+            paths.push("/**".to_owned());
+            continue;
+        }
+        if glob.contains(['?', '[']) {
+            let message = format!(
+                "left out: path {glob:?} has `?` or a class, and here only `*` and `**` stand for others"
+            );
+            reading.narrowed(line, message);
+            continue;
+        }
+        if glob
+            .split('/')
+            .any(|segment| segment != "**" && segment.contains('*'))
+        {
+            let message = format!(
+                "path {glob:?}: `*` stood for slashes, too, and here for what is between two: write `**` as a whole \
+                 segment where more was meant"
+            );
+            reading.narrowed(line, message);
+        }
+        paths.push(glob.clone());
+    }
+    if paths.is_empty() && !globs.is_empty() {
+        return None;
+    }
+    reading.request(methods, &paths, line)
 }
 
 const READ: [&str; 3] = ["GET", "HEAD", "OPTIONS"];

@@ -132,3 +132,76 @@ fn what_openshell_itself_refuses_of_requests_is_refused_with_its_place() {
         assert!(placed, "{endpoint}: {message}");
     }
 }
+
+/// Endpoints, each on a line of its own from line 5 on.
+fn endpoints(lines: &[&str]) -> (String, Vec<String>, Vec<String>) {
+    let lines: String = lines
+        .iter()
+        .map(|one| format!("    - {{{one}}}\n"))
+        .collect();
+    let head = "version: 1\nnetwork_policies:\n  p:\n    endpoints:\n";
+    let text = format!("{head}{lines}    binaries: [{{path: '**'}}]\n");
+    egress(Format::OpenShell, &text)
+}
+
+#[test]
+fn of_two_endpoints_for_one_host_what_decides_alone_there_is_told() {
+    let rest = "host: api.example.com, port: 443, protocol: rest, enforcement: enforce";
+    let all = format!("{rest}, access: full");
+    let admin = format!("{rest}, access: read-only, path: /admin/**");
+    let wide = "host: '*.example.com', ports: [80, 443], protocol: tcp";
+    let told = |lines: &[&str]| {
+        let (_, widened, _) = endpoints(lines);
+        let deep = |one: &String| !one.contains("one label deep");
+        widened.into_iter().filter(deep).collect::<Vec<_>>()
+    };
+    let path = told(&[&all, &admin]);
+    assert!(
+        path.len() == 1
+            && path[0].starts_with("line 6: api.example.com has another `path` in line 5:"),
+        "{path:?}"
+    );
+    for (lines, line) in [
+        (["host: api.example.com, port: 443", &*admin], 5),
+        ([&*admin, "host: api.example.com, port: 443"], 6),
+        ([&*admin, wide], 6),
+        ([wide, &*all], 5),
+    ] {
+        let told = told(&lines);
+        let begins = format!("line {line}: ");
+        let whole = |one: &&String| one.starts_with(&begins) && one.contains("passes whole");
+        assert!(told.iter().find(whole).is_some(), "{lines:?}: {told:?}");
+    }
+    for lines in [
+        [&*all, &*format!("{rest}, access: read-only")],
+        [&*all, "host: api.example.com, port: 8443, protocol: tcp"],
+        [&*all, "host: api.example.org, port: 443, protocol: tcp"],
+        [
+            "host: a.example.com, port: 443",
+            "host: a.example.com, port: 443",
+        ],
+    ] {
+        assert_eq!(told(&lines), [""; 0], "{lines:?}");
+    }
+}
+
+#[test]
+fn globs_of_openshell_are_read_as_what_they_are_there_or_told() {
+    let of = |path: &str| {
+        let rest = "host: a.example.com, protocol: rest, enforcement: enforce";
+        let (document, _, narrowed) =
+            endpoints(&[&format!("{rest}, rules: [{{allow: {{path: '{path}'}}}}]")]);
+        let paths = document.rsplit("{paths: [").next().unwrap_or_default();
+        (paths.trim_end_matches("]}").to_owned(), narrowed.join(" "))
+    };
+    for any in ["*", "**", "/**"] {
+        assert_eq!(of(any), ("\"/**\"".to_owned(), String::new()));
+    }
+    let (paths, narrowed) = of("/a/**/info/refs*");
+    assert!(paths.contains("/a/**/info/refs*") && narrowed.contains("stood for slashes"));
+    for class in ["/repos/[0-9]/x", "/v?/x"] {
+        let (document, narrowed) = of(class);
+        assert!(document.contains("rules: []"), "{document}");
+        assert!(narrowed.contains("has `?` or a class"), "{narrowed}");
+    }
+}
