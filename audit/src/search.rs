@@ -97,6 +97,12 @@ impl Marks {
         Self(known.filter(|(_, seq)| *seq > 0).collect())
     }
 
+    /// Where each chain that it knows ends.
+    pub fn positions(&self) -> impl Iterator<Item = Position> {
+        let pairs = self.0.iter();
+        pairs.map(|(&chain, &seq)| Position { chain, seq })
+    }
+
     /// Moves the place of a record's chain to the record.
     pub fn set(&mut self, at: Position) {
         self.0.insert(at.chain, at.seq);

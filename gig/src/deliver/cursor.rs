@@ -38,6 +38,9 @@ struct Kept {
     /// Where the record ended when delivery began: what was removed before delivery began, nobody waited for.
     #[serde(default = "start")]
     began: String,
+    /// The hash of the record of each chain that stood there.
+    #[serde(default)]
+    ends: BTreeMap<u32, String>,
     /// How many records of each chain were there when delivery began, and have not come yet. None in a file of
     /// before this was kept.
     #[serde(default)]
@@ -58,12 +61,19 @@ fn start() -> String {
 impl Kept {
     fn begin(to: &str, log: &mut dyn Log) -> Result<Self, ReadLogError> {
         let began = log.end()?;
+        let mut ends = BTreeMap::new();
+        for at in began.positions() {
+            if let Some(found) = log.found_at(at)? {
+                ends.insert(at.chain, found.row.hash);
+            }
+        }
         Ok(Self {
             to: to.to_owned(),
             marks: start(),
             last: BTreeMap::new(),
             awaited: log.kept_until(&began)?,
             began: began.to_string(),
+            ends,
             missed: 0,
             asked: None,
         })
@@ -140,19 +150,24 @@ impl Cursor {
                  name a new cursor"
             )
         };
-        if log.replaced(&marks)? {
-            bail!(other());
-        }
-        for (chain, hash) in &self.kept.last {
-            let at = Position {
-                chain: *chain,
-                seq: marks.of(*chain),
-            };
-            // One that was removed since says nothing.
-            if let Some(found) = log.found_at(at).with_context(other)?
-                && found.row.hash != *hash
-            {
+        let began = self.began()?;
+        for (marks, hashes) in [(&marks, &self.kept.last), (&began, &self.kept.ends)] {
+            if log.replaced(marks)? {
                 bail!(other());
+            }
+            for (chain, hash) in hashes {
+                let at = Position {
+                    chain: *chain,
+                    seq: marks.of(*chain),
+                };
+                let is_it = match log.found_at(at).with_context(other)? {
+                    Some(found) => found.row.hash == *hash,
+                    // One that was removed since says nothing; a file loses none.
+                    None => at.chain != FILE,
+                };
+                if !is_it {
+                    bail!(other());
+                }
             }
         }
         Ok(marks)
@@ -217,6 +232,7 @@ impl Cursor {
     pub(crate) fn begin_anew(&mut self) {
         self.kept.last.clear();
         self.kept.awaited.clear();
+        self.kept.ends.clear();
         self.kept.began = start();
     }
 
@@ -321,6 +337,7 @@ mod tests {
                 marks: start(),
                 last: BTreeMap::new(),
                 began: began.to_owned(),
+                ends: BTreeMap::new(),
                 awaited: awaited.iter().copied().collect(),
                 missed: 0,
                 asked: None,
@@ -376,15 +393,30 @@ mod tests {
     fn a_cursor_is_there_as_soon_as_delivery_begins_and_has_one_destination_once_something_came() {
         let folder = tempfile::tempdir().unwrap();
         let (record, path) = (folder.path().join("record"), folder.path().join("cursor"));
-        fs::write(&record, "one line\n").unwrap();
+        let line = |hash: &str| {
+            format!("{{\"seq\":1,\"time\":\"t\",\"event\":\"dns\",\"hash\":\"{hash}\"}}\n")
+        };
+        fs::write(&record, line("ours")).unwrap();
+        let end = line("ours").len() as u64;
         let mut log = JsonlLog::open(&record).unwrap();
-        drop(Cursor::open(&path, "syslog+tcp://one:514", &mut log).unwrap());
+        let first = Cursor::open(&path, "syslog+tcp://one:514", &mut log).unwrap();
+        first.resume(&mut log).unwrap();
+        // Before anything came it is of that record already.
+        let other = folder.path().join("other");
+        for hash in ["me", "them", "others"] {
+            fs::write(&other, line(hash)).unwrap();
+            let mut other = JsonlLog::open(&other).unwrap();
+            let refused = first.resume(&mut other).unwrap_err().to_string();
+            assert!(refused.contains("the record is not the one"), "{refused}");
+        }
+        drop(first);
         let kept = |path| serde_json::from_slice::<Kept>(&fs::read(path).unwrap()).unwrap();
-        assert_eq!(kept(&path).began, "0:9");
+        assert_eq!(kept(&path).began, format!("0:{end}"));
         let mut cursor = Cursor::open(&path, "syslog+tcp://two:514", &mut log).unwrap();
         assert_eq!(kept(&path).to, "syslog+tcp://two:514");
-        let came = came(&[(0, 9)]);
-        cursor.commit(&"0:9".parse().unwrap(), &came).unwrap();
+        let came = came(&[(0, end)]);
+        let marks = format!("0:{end}").parse().unwrap();
+        cursor.commit(&marks, &came).unwrap();
         drop(cursor);
         let refused = Cursor::open(&path, "syslog+tcp://one:514", &mut log).unwrap_err();
         assert!(

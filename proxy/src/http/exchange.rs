@@ -149,7 +149,7 @@ impl Exchange {
             self.value_refused();
         }
         self.outcome.status = Some(status);
-        self.outcome.dst = lease.address().map(|address| address.ip());
+        self.outcome.dst = lease.reached().address.map(|address| address.ip());
         self.lease = Some(lease);
         self.session.answering(&self.standing);
     }
@@ -233,7 +233,7 @@ impl Exchange {
     /// The connection is upgraded: it has deadlines of its own from here on.
     pub fn upgraded(&mut self, status: u16, lease: &Lease) {
         self.outcome.status = Some(status);
-        self.outcome.dst = lease.address().map(|address| address.ip());
+        self.outcome.dst = lease.reached().address.map(|address| address.ip());
         self.busy.hold();
     }
 

@@ -30,6 +30,7 @@ use super::{
     live::Live,
     scrubbed::pass_scrubbed,
     session::{Route, Session},
+    standing::Standing,
     upgrade,
 };
 use crate::{
@@ -68,6 +69,7 @@ pub struct Outgoing {
 #[derive(Debug)]
 pub(super) struct Ready {
     pub(super) request: Request<Upload>,
+    standing: Arc<Standing>,
     target: PathAndQuery,
     authority: HeaderValue,
     protocol: AppProtocol,
@@ -176,6 +178,7 @@ impl Ready {
         }
         let ready = Self {
             request,
+            standing: Arc::clone(exchange.standing()),
             target: outgoing.target,
             authority: outgoing.route.authority(outgoing.port_written),
             protocol: outgoing.route.protocol,
@@ -337,6 +340,10 @@ pub(super) async fn send(
     let mut repeated = false;
     loop {
         let mut lease = lease(worker, wanted).await?;
+        ready
+            .standing
+            .reached(lease.reached().private)
+            .map_err(|reason| Failure::new(Side::Internal, reason))?;
         // Over HTTP/2 an origin may say also on a new connection that it did not look at a request.
         let may_refuse = lease.application() == Application::Http2;
         let repeatable = (lease.reused || may_refuse) && !repeated && ready.is_repeatable();

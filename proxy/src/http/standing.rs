@@ -5,6 +5,7 @@
 //! clock. Most requests are over before either is needed: they take neither.
 
 use std::{
+    net::IpAddr,
     pin::Pin,
     sync::{
         Arc, OnceLock,
@@ -15,6 +16,7 @@ use std::{
 };
 
 use gig_policy::DenyReason;
+use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until};
 
 use super::session::Route;
@@ -29,6 +31,8 @@ use crate::{
 pub struct Standing {
     caller: Arc<Caller>,
     facts: ConnectionFacts,
+    /// The address that only `allow_private` opened, where it went to one. Held while the place is taken.
+    private: Mutex<Option<IpAddr>>,
     /// How often the policy had been replaced when it was decided.
     changes: u64,
     place: OnceLock<Result<ConnectionGuard, DenyReason>>,
@@ -58,10 +62,29 @@ impl Standing {
         Arc::new(Self {
             caller: Arc::clone(caller),
             facts,
+            private: Mutex::new(None),
             changes: asked.changes,
             place: OnceLock::new(),
             moved: AtomicU64::new(0),
         })
+    }
+
+    /// It goes over a connection to this address, where only `allow_private` opened that: once it is closed, so is what
+    /// runs.
+    ///
+    /// # Errors
+    /// Why it may not go there, where the policy was replaced since it was dialled.
+    pub fn reached(&self, private: Option<IpAddr>) -> Result<(), DenyReason> {
+        let mut known = self.private.lock();
+        if *known == private {
+            return Ok(());
+        }
+        *known = private;
+        match self.place.get() {
+            Some(Ok(place)) => place.permit(self.facts.clone().to_private(private)),
+            Some(Err(reason)) => Err(*reason),
+            None => Ok(()),
+        }
     }
 
     /// Something moved, in either direction.
@@ -100,8 +123,12 @@ impl Standing {
 
     /// Its place in the register, taken now if it has none: it is decided again then.
     fn place(&self) -> &Result<ConnectionGuard, DenyReason> {
-        self.place
-            .get_or_init(|| self.caller.guard.open(self.facts.clone()))
+        if let Some(place) = self.place.get() {
+            return place;
+        }
+        let private = self.private.lock();
+        let facts = || self.facts.clone().to_private(*private);
+        self.place.get_or_init(|| self.caller.guard.open(facts()))
     }
 
     async fn stalled(&self, idle: Option<Duration>) {

@@ -12,7 +12,7 @@ use tokio_util::task::TaskTracker;
 use super::lab::h2;
 use crate::{
     http::{body::Upload, interim::Interims},
-    upstream::http2,
+    upstream::{dial::Reached, http2},
 };
 
 const PING: u8 = 6;
@@ -23,7 +23,11 @@ const ACK: u8 = 1;
 async fn asked(answers: bool, waited_for: bool) -> (Vec<u64>, bool) {
     let (ours, mut theirs) = tokio::io::duplex(64 * 1024);
     let tasks = TaskTracker::new();
-    let opened = http2::open(ours, Some(([127, 0, 0, 1], 443).into()), &tasks).await;
+    let reached = Reached {
+        address: Some(([127, 0, 0, 1], 443).into()),
+        private: None,
+    };
+    let opened = http2::open(ours, reached, &tasks).await;
     let (mut http2, driver) = opened.unwrap();
     tasks.spawn(driver.run());
     if waited_for {

@@ -34,9 +34,27 @@ egress:
   - {host: api.test, ports: [80, 443], allow_private: [127.0.0.0/8], rules: [{paths: [/other]}]}
 ";
 
+/// The name is allowed as before, and not where it is.
+const CLOSED: &str = "
+version: 1
+name: test
+egress:
+  - {host: api.test, ports: [80, 443]}
+";
+
+/// Each HTTP of an origin, and each change that ends a request.
+fn each() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let alpns = ["h2", "http/1.1"].into_iter();
+    alpns.flat_map(|alpn| [(alpn, NARROWED), (alpn, CLOSED)])
+}
+
+fn put(lab: &Lab, policy: &str) {
+    lab.subject
+        .set_policy(Policy::compile(policy, "test").unwrap());
+}
+
 fn narrow(lab: &Lab) {
-    let narrowed = Policy::compile(NARROWED, "test").unwrap();
-    lab.subject.set_policy(narrowed);
+    put(lab, NARROWED);
 }
 
 /// Octets for as long as somebody takes them; how many pieces were taken.
@@ -161,8 +179,8 @@ async fn recorded_as(lab: &Lab, reason: DenyReason) {
 }
 
 #[tokio::test]
-async fn an_upload_that_waits_is_cut_when_its_path_is_no_longer_allowed() {
-    for alpn in ["h2", "http/1.1"] {
+async fn an_upload_that_waits_is_cut_when_its_path_or_its_address_is_no_longer_allowed() {
+    for (alpn, changed) in each() {
         let (origin, hears) = origin(alpn).await;
         let lab = Arrangement::new(ALLOW_API).origin("api.test:443", &origin);
         let lab = lab.lab();
@@ -170,7 +188,7 @@ async fn an_upload_that_waits_is_cut_when_its_path_is_no_longer_allowed() {
         let (answer, mut upload) = post(&program, "/silent").await;
         say(&mut upload).unwrap();
         hears.until_more().await;
-        narrow(&lab);
+        put(&lab, changed);
         let answer = soon(answer).await.unwrap();
         assert_eq!(answer.status().as_u16(), DenyReason::Revoked.http_status());
         hears.until_ended().await;
@@ -180,7 +198,7 @@ async fn an_upload_that_waits_is_cut_when_its_path_is_no_longer_allowed() {
 
 #[tokio::test]
 async fn an_upload_beside_an_answer_that_nobody_reads_is_cut() {
-    for alpn in ["h2", "http/1.1"] {
+    for (alpn, changed) in each() {
         let (origin, hears) = origin(alpn).await;
         let lab = Arrangement::new(ALLOW_API).origin("api.test:443", &origin);
         let lab = lab.lab();
@@ -192,7 +210,7 @@ async fn an_upload_beside_an_answer_that_nobody_reads_is_cut() {
         hears.until_more().await;
         let heard = *hears.octets.borrow();
         hears.until_stuck().await;
-        narrow(&lab);
+        put(&lab, changed);
         // It is neither read nor sent: whoever cuts it is woken by the change alone.
         hears.until_ended().await;
         recorded_as(&lab, DenyReason::Revoked).await;
@@ -204,7 +222,7 @@ async fn an_upload_beside_an_answer_that_nobody_reads_is_cut() {
 
 #[tokio::test]
 async fn a_busy_exchange_is_cut_at_its_next_piece() {
-    for alpn in ["h2", "http/1.1"] {
+    for (alpn, changed) in each() {
         let (origin, hears) = origin(alpn).await;
         let lab = Arrangement::new(ALLOW_API).origin("api.test:443", &origin);
         let lab = lab.lab();
@@ -218,7 +236,7 @@ async fn a_busy_exchange_is_cut_at_its_next_piece() {
                 say(&mut upload).ok();
                 pieces += 1;
                 if pieces == 20 {
-                    narrow(&lab);
+                    put(&lab, changed);
                 }
             }
         };

@@ -407,32 +407,38 @@ egress:
 
 #[tokio::test]
 async fn a_policy_change_cuts_an_open_websocket() {
-    let origin = accepting().await;
-    let lab = Arrangement::new(ALLOW_API)
-        .origin("api.test:443", &origin)
-        .lab();
-    let mut client = lab.https("api.test", "http/1.1").await;
-    let mut response = client.start(handshake("api.test")).await.unwrap();
-    let mut stream = TokioIo::new(hyper::upgrade::on(&mut response).await.unwrap());
-    pass_octets(&mut stream).await;
-    let narrowed = "
-version: 1
-egress:
-  - host: api.test
-    ports: [80, 443]
-    allow_private: [127.0.0.0/8]
-    rules: [{paths: [/other]}]
-";
-    lab.subject
-        .set_policy(gig_policy::Policy::compile(narrowed, "narrowed").unwrap());
-    let mut rest = Vec::new();
-    let ended = tokio::time::timeout(
-        std::time::Duration::from_secs(60),
-        stream.read_to_end(&mut rest),
-    );
-    assert!(ended.await.is_ok(), "cut");
-    let response = lab.until_records(Event::Response, 1).await.remove(0);
-    assert_eq!(response.entry.reason, Some(DenyReason::Revoked));
+    let other_path =
+        "egress: [{host: api.test, allow_private: [127.0.0.0/8], rules: [{paths: [/other]}]}]";
+    let other_address = "egress: [{host: api.test}]";
+    for (http2, changed) in [
+        (false, other_path),
+        (false, other_address),
+        (true, other_path),
+        (true, other_address),
+    ] {
+        let origin = match http2 {
+            true => accepting_http2(StatusCode::OK).await,
+            false => accepting().await,
+        };
+        let lab = Arrangement::new(ALLOW_API)
+            .origin("api.test:443", &origin)
+            .lab();
+        let mut client = lab.https("api.test", "http/1.1").await;
+        let mut response = client.start(handshake("api.test")).await.unwrap();
+        let mut stream = TokioIo::new(hyper::upgrade::on(&mut response).await.unwrap());
+        pass_octets(&mut stream).await;
+        lab.subject
+            .set_policy(gig_policy::Policy::compile(changed, "changed").unwrap());
+        let mut rest = Vec::new();
+        let ended = tokio::time::timeout(
+            std::time::Duration::from_secs(60),
+            stream.read_to_end(&mut rest),
+        );
+        assert!(ended.await.is_ok(), "cut");
+        let response = lab.until_records(Event::Response, 1).await.remove(0);
+        let why = response.entry.reason;
+        assert_eq!(why, Some(DenyReason::Revoked), "{http2} {changed}");
+    }
 }
 
 #[tokio::test]

@@ -56,6 +56,16 @@ pub struct Dialer {
     warned_of_names: AtomicBool,
 }
 
+/// Where a connection goes.
+#[derive(Debug, Clone, Copy)]
+pub struct Reached {
+    /// The vetted address, by way of the host's proxy or not; `None` where the proxy was asked for the name, and alone
+    /// knows.
+    pub address: Option<SocketAddr>,
+    /// The same when it is special-purpose, so that only `allow_private` opened it.
+    pub private: Option<IpAddr>,
+}
+
 /// A connection to an origin, with `TCP_NODELAY` and keepalive set.
 #[derive(Debug)]
 pub struct Dialed {
@@ -66,6 +76,17 @@ pub struct Dialed {
     pub addr: Option<SocketAddr>,
     /// The same address when it is special-purpose, so that only `allow_private` opened it.
     pub private: Option<IpAddr>,
+}
+
+impl Dialed {
+    /// Where it goes.
+    #[must_use]
+    pub const fn reached(&self) -> Reached {
+        Reached {
+            address: self.addr,
+            private: self.private,
+        }
+    }
 }
 
 /// No connection.

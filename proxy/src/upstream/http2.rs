@@ -6,7 +6,6 @@
 
 use std::{
     future::poll_fn,
-    net::SocketAddr,
     pin::{Pin, pin},
     sync::{
         Arc,
@@ -41,6 +40,7 @@ use crate::{
         limits,
         pipe::{Piped, pipe},
     },
+    upstream::dial::Reached,
 };
 
 /// An HTTP/2 connection; cloning shares it.
@@ -48,7 +48,7 @@ use crate::{
 pub struct Http2 {
     sender: SendRequest<Bytes>,
     /// Where it goes.
-    pub address: Option<SocketAddr>,
+    pub reached: Reached,
     line: Arc<Line>,
     tasks: TaskTracker,
 }
@@ -127,7 +127,7 @@ impl SendError {
 /// Those of h2.
 pub async fn open<S>(
     stream: S,
-    address: Option<SocketAddr>,
+    reached: Reached,
     tasks: &TaskTracker,
 ) -> Result<(Http2, Driver<S>), h2::Error>
 where
@@ -142,7 +142,7 @@ where
     };
     let http2 = Http2 {
         sender,
-        address,
+        reached,
         line,
         tasks: tasks.clone(),
     };

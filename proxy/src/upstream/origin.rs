@@ -6,7 +6,7 @@ use gig_policy::{AppProtocol, ConnectPermit, DenyReason};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{
-    dial::Dialed,
+    dial::{Dialed, Reached},
     http1, http2,
     pool::{Carrier, Lease, Line, Origin, Origins},
 };
@@ -119,8 +119,8 @@ async fn open(
             Need::Http2 => Application::Http2,
         };
         let guard = register(wanted, &dialed)?.holding(place);
-        let address = dialed.addr;
-        handshake(worker, dialed.stream, application, (address, guard)).await?
+        let reached = dialed.reached();
+        handshake(worker, dialed.stream, application, (reached, guard)).await?
     };
     origins.learn(&origin, &line);
     Ok(Lease::fresh(Arc::clone(origins), origin, line))
@@ -168,7 +168,7 @@ async fn try_tls(
     let dialed = dial(worker, wanted).await.map_err(TryTlsError::Other)?;
     let guard = register(wanted, &dialed).map_err(TryTlsError::Other)?;
     let guard = guard.holding(Arc::clone(place));
-    let address = dialed.addr;
+    let reached = dialed.reached();
     let deadline = worker.deadlines().upstream_handshake;
     let (session, application) = tls
         .connect(dialed.stream, &origin.host, offer, deadline)
@@ -182,7 +182,7 @@ async fn try_tls(
                 TryTlsError::Other(failure)
             }
         })?;
-    handshake(worker, session, application, (address, guard))
+    handshake(worker, session, application, (reached, guard))
         .await
         .map_err(TryTlsError::Other)
 }
@@ -247,7 +247,7 @@ async fn handshake<S>(
     worker: &Worker,
     stream: S,
     application: Application,
-    (address, guard): (Option<std::net::SocketAddr>, ConnectionGuard),
+    (reached, guard): (Reached, ConnectionGuard),
 ) -> Result<Line, Failure>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -257,11 +257,11 @@ where
             let (connection, driving) = http1::open(Box::new(stream));
             drive(worker, driving, guard);
             let carrier = Carrier::Own(connection);
-            Ok(Line::Http1 { carrier, address })
+            Ok(Line::Http1 { carrier, reached })
         }
         Application::Http2 => {
             let stream = Gathering::new(Calm::client(stream));
-            let (http2, driver) = http2::open(stream, address, worker.pool.tasks())
+            let (http2, driver) = http2::open(stream, reached, worker.pool.tasks())
                 .await
                 .map_err(no_protocol)?;
             drive(worker, driver.run(), guard);

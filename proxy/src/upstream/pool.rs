@@ -7,7 +7,6 @@
 
 use std::{
     collections::HashMap,
-    net::SocketAddr,
     sync::{
         Arc, Weak,
         atomic::{AtomicUsize, Ordering},
@@ -27,7 +26,7 @@ use crate::{
     credential::sign::certificate::IdentityKey,
     subject::{Subject, places::Spare},
     tls::{downstream::Application, upstream::OriginTls},
-    upstream::http2::Http2,
+    upstream::{dial::Reached, http2::Http2},
 };
 
 mod lease;
@@ -119,7 +118,7 @@ impl Turn {
 #[derive(Debug)]
 struct Idle {
     carrier: Carrier,
-    address: Option<SocketAddr>,
+    reached: Reached,
     since: Instant,
 }
 
@@ -154,7 +153,7 @@ impl Pool {
 
     /// Keeps the connection of a lease whose request and answer were whole.
     pub fn give_back(&self, lease: Lease) {
-        let Line::Http1 { carrier, address } = lease.line else {
+        let Line::Http1 { carrier, reached } = lease.line else {
             return;
         };
         if lease.last || !carrier.is_reusable() {
@@ -167,7 +166,7 @@ impl Pool {
         if known.idle.len() < MAX_IDLE {
             known.idle.push(Idle {
                 carrier,
-                address,
+                reached,
                 since: Instant::now(),
             });
         }
@@ -343,7 +342,7 @@ impl Known {
             if idle.carrier.is_free() {
                 return Some(Line::Http1 {
                     carrier: idle.carrier,
-                    address: idle.address,
+                    reached: idle.reached,
                 });
             }
         }

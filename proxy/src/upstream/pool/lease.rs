@@ -1,6 +1,6 @@
 //! A connection that may carry one request, and how it carries it.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::sync::Arc;
 
 use gig_policy::DenyReason;
 use http::{
@@ -20,6 +20,7 @@ use crate::{
     },
     tls::downstream::Application,
     upstream::{
+        dial::Reached,
         http1::{Came, Connection, NoAnswer, Sent},
         http2::{Http2, SendError},
     },
@@ -134,7 +135,7 @@ pub enum Line {
         /// Sends one request at a time.
         carrier: Carrier,
         /// Where it goes.
-        address: Option<SocketAddr>,
+        reached: Reached,
     },
     /// Shared.
     Http2(Http2),
@@ -247,10 +248,10 @@ impl Lease {
 
     /// Where it goes.
     #[must_use]
-    pub const fn address(&self) -> Option<SocketAddr> {
+    pub const fn reached(&self) -> Reached {
         match &self.line {
-            Line::Http1 { address, .. } => *address,
-            Line::Http2(shared) => shared.address,
+            Line::Http1 { reached, .. } => *reached,
+            Line::Http2(shared) => shared.reached,
         }
     }
 }
