@@ -41,7 +41,8 @@ pub(crate) struct AuditAsked {
     /// Before: the same; of a day its end.
     #[serde(default)]
     pub(crate) until: String,
-    /// `connect`, `request`, `policy.change` …; `traffic` is what programs asked for: names, connections and requests.
+    /// `connect`, `request`, `policy.change` …; `traffic` is what programs asked for: names, connections and requests, and
+    /// of `verdict=deny` what was let and refused behind that.
     #[serde(default)]
     #[param(schema_with = events)]
     pub(crate) event: String,
@@ -136,15 +137,16 @@ impl AuditAsked {
                 "`since` is not before `until`: no time is between them",
             ));
         }
+        let verdict = chosen("verdict", &self.verdict, &VERDICTS)?;
         Ok(Query {
             filter: Filter {
                 since,
                 until,
                 event: match self.event.trim() {
-                    TRAFFIC => OF_TRAFFIC.map(|event| event.to_string()).to_vec(),
+                    TRAFFIC => traffic(&verdict),
                     event => chosen("event", event, &all_events())?,
                 },
-                verdict: chosen("verdict", &self.verdict, &VERDICTS)?,
+                verdict,
                 reason: chosen("reason", &self.reason, &all_reasons())?,
                 rule: one(&self.rule),
                 sandbox: one(&self.sandbox),
@@ -166,6 +168,14 @@ impl AuditAsked {
             limit: within(self.limit, (USUAL, MOST))?,
         })
     }
+}
+
+/// The events of traffic: decisions. What was let and refused behind that, as for its address, is in its outcome alone,
+/// and what is denied would lack it; other outcomes say a decision's word again.
+fn traffic(verdict: &[String]) -> Vec<String> {
+    let outcomes = (verdict == ["deny"]).then_some(Event::Response);
+    let events = OF_TRAFFIC.into_iter().chain(outcomes);
+    events.map(|event| event.to_string()).collect()
 }
 
 /// One of a closed list, or nothing: a word that no record can have would find nothing, as if there were nothing.
