@@ -1,8 +1,13 @@
 //! The fields of a policy document: which there are, and whether each holds a text, a number or a list.
 
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+
 use crate::{
     compile_error::Problem,
     document::{Located, Node},
+    host_pattern::HostPattern,
     rule::Position,
     spelling::nearest,
 };
@@ -112,9 +117,25 @@ pub(super) fn document(root: Located<Node>, problems: &mut Vec<Problem>) -> Opti
     Some(document)
 }
 
+/// The field that a bare text is for.
+fn named(text: &str) -> Option<&'static str> {
+    let is_address = text.parse::<IpAddr>().is_ok() || text.parse::<IpNet>().is_ok();
+    if is_address {
+        return Some("ip");
+    }
+    HostPattern::parse(text).ok().map(|_| "host")
+}
+
 fn entry(number: usize, node: Located<Node>, problems: &mut Vec<Problem>) -> Option<RawEntry> {
     let at = node.at;
     let before = problems.len();
+    if let Node::Text(text) = &node.value
+        && let Some(field) = named(text)
+    {
+        let message = format!("an egress entry says what it names: write `{field}: {text:?}`");
+        problems.push(Problem::at(at, message));
+        return None;
+    }
     let mut fields = Fields::of(node, "an egress entry", problems)?;
     let secrets_at = fields.place("secrets", at);
     let rules_at = fields.place("rules", at);

@@ -139,6 +139,14 @@ pub(crate) async fn by_rule(
     (wanted, what): (Wanted, String),
 ) -> Result<Saved, Problem> {
     brief(&wanted.reason)?;
+    // Opaque bytes have no path: host and port are all that there is. Elsewhere a page or a message says what is opened.
+    let is_narrow = has_path(&row) || row.path.is_some() || row.protocol.as_deref() == Some("tcp");
+    let is_told = wanted.shown.is_some() || caller.is_vouched_for();
+    if wanted.width == Width::Path && !is_narrow && !is_told {
+        let words = "it was denied before it named a path, and a rule would open all of its host: ask for that by the width \
+                     `host`";
+        return Err(conflict("path", words.to_owned()));
+    }
     let planned = planned(app, caller, &row, (wanted.width, wanted.lasting)).await?;
     if wanted.shown.is_some_and(|shown| shown != planned.mark()) {
         return Err(Problem::meanwhile(
@@ -172,7 +180,7 @@ pub(crate) async fn planned(
     if !caller.opens_hosts() && (width == Width::Host || !has_path(row)) {
         return Err(Problem::forbidden(
             "this would open all of a host: that takes a webhook that is set up for it, a user here who writes \
-             policies, and `\"width\": \"host\"`",
+             policies, and the width `host`",
         ));
     }
     if caller.is_vouched_for() && address(row).is_some() {
@@ -180,7 +188,7 @@ pub(crate) async fn planned(
         return Err(Problem::forbidden(words));
     }
     if width == Width::Path && address(row).is_some() {
-        let words = "its address would be open for whatever is allowed of this host: say `\"width\": \"host\"`";
+        let words = "its address would be open for whatever is allowed of this host: ask for that by the width `host`";
         return Err(conflict("path", words.to_owned()));
     }
     if width == Width::Path && row.path.is_some() && !has_path(row) {

@@ -22,11 +22,12 @@ use crate::{
     outbound::OutboundError,
     pages::in_query,
     role::Role,
-    store::{Account, Actor, Change, ChangeError, Name, Place, Standing, Token, User, folded},
+    store::{Account, Actor, Change, ChangeError, Name, Place, Standing, folded},
 };
 
 mod id_token;
 mod keys;
+mod lost;
 mod naming;
 mod provider;
 mod round;
@@ -323,7 +324,9 @@ impl SingleSignOn {
         let known = app.ask(move |store| store.user_of(&wanted)).await?;
         let Some(role) = self.role_of(claims) else {
             if let Some(user) = known {
-                lose(app, (user, account), back.address).await?;
+                let out_of = self.teams_of(claims).into_iter();
+                let out_of = out_of.filter_map(|(team, of)| (!of).then_some(team));
+                lost::lose(app, (user, account), (out_of.collect(), back.address)).await?;
             }
             return Err(Refused::NoRole);
         };
@@ -422,28 +425,6 @@ async fn has_run(app: &Arc<App>, name: &Name) -> Result<bool, Problem> {
         limit: 1,
     };
     Ok(!app.search(query).await?.records.is_empty())
-}
-
-/// Ends the sessions and tokens of somebody whose groups have no role any more. Who has nothing that could end is not in
-/// the record for it again.
-async fn lose(
-    app: &App,
-    (user, account): (User, Account),
-    address: Option<SocketAddr>,
-) -> Result<(), Problem> {
-    let (name, now) = (user.name.clone(), app.now());
-    let has_any = app.ask(move |store| {
-        let theirs = |token: &Token| folded(&token.person) == folded(&name);
-        Ok(!store.sessions_of(&name, now)?.is_empty() || store.tokens()?.iter().any(theirs))
-    });
-    if !has_any.await? && user.role == Role::Viewer {
-        return Ok(());
-    }
-    let actor = themselves(app, &user.name, address);
-    let name = user.name.parse()?;
-    app.change(actor, Change::SignOnLost { name, account })
-        .await
-        .map(drop)
 }
 
 /// Somebody whom the provider vouches for, at this moment.

@@ -1,6 +1,5 @@
-//! Everything that can be changed, and how each change stands in the record.
-//!
-//! One list, so that nothing is changed without a record and no record is worded twice.
+//! Everything that can be changed, and how each change stands in the record: one list, so that nothing is changed
+//! without a record and no record is worded twice.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -24,8 +23,7 @@ pub struct Actor {
     pub name: Arc<str>,
     /// The person that this is, or who made the token; `None`: unknown. Two names of one are one.
     pub person: Option<Arc<str>>,
-    /// This machine's own user, who could write the database as well: the two-person rule does not
-    /// hold them, and their passing it is recorded.
+    /// This machine's own user, who could write the database: their passing the two-person rule is recorded.
     pub owner: bool,
     /// What it rests on that they may: it must still be so when the change is made.
     pub standing: Standing,
@@ -164,6 +162,8 @@ pub enum Change {
         name: Name,
         /// What the provider calls them.
         account: Account,
+        /// The teams that their groups are asked for and say no more.
+        out_of: Vec<String>,
     },
     /// A session ends now.
     EndSession {
@@ -296,8 +296,7 @@ pub enum Change {
         spec: ServerSpec,
         /// Refuse if it is there.
         new: bool,
-        /// The tag of what it was changed from, empty for what is not there; refuse when it is another one
-        /// now.
+        /// The tag of what it was changed from, empty for what is not there; refuse when it is another one now.
         expected: Option<String>,
     },
     /// A server is no longer registered.
@@ -413,6 +412,7 @@ impl Change {
                 | Self::StopSandbox { .. }
                 | Self::Decide { .. }
         ) || matches!(self, Self::SignOn { teams, .. } if !teams.is_empty())
+            || matches!(self, Self::SignOnLost { out_of, .. } if !out_of.is_empty())
     }
 
     /// The record of it.

@@ -58,7 +58,7 @@ pub(super) fn make(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outc
             factors::change(db, change, actor)?;
         }
         Change::SignOn { .. } => return sign_on::sign_on(db, change, actor),
-        Change::SignOnLost { name, account } => sign_on::lose(db, name, account)?,
+        Change::SignOnLost { .. } => return sign_on::lose(db, change),
         Change::AddToken { .. } | Change::RemoveToken { .. } => token(db, change, actor)?,
         Change::SavePolicy { .. }
         | Change::SaveFor { .. }

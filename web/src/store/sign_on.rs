@@ -3,7 +3,7 @@
 //! the teams that their groups there say.
 
 use super::{
-    Account, Actor, Applied, Change, ChangeError, Name,
+    Actor, Applied, Change, ChangeError,
     changes::{self, Outcome},
     name, rows,
     sessions::{self, NewSession},
@@ -65,9 +65,17 @@ pub(super) fn sign_on(db: &Transaction<'_>, change: &Change, actor: &Actor) -> O
     })
 }
 
-/// Ends what somebody has here who may sign in no more, and leaves them the least of all roles: the account stays, and
-/// who it is.
-pub(super) fn lose(db: &Transaction<'_>, name: &Name, account: &Account) -> Outcome {
+/// Ends what somebody has here who may sign in no more, takes them out of teams that their groups say no more, and
+/// leaves them the least of all roles: the account stays, and who it is.
+pub(super) fn lose(db: &Transaction<'_>, change: &Change) -> Outcome<Applied> {
+    let Change::SignOnLost {
+        name,
+        account,
+        out_of,
+    } = change
+    else {
+        return Ok(Applied::default());
+    };
     let (name, least) = (name.as_str(), Role::Viewer.as_str());
     let sql = "UPDATE users SET role = ?2 WHERE name = ?1 AND issuer = ?3 AND subject = ?4";
     if db.execute(sql, (name, least, &account.issuer, &account.subject))? == 0 {
@@ -75,7 +83,12 @@ pub(super) fn lose(db: &Transaction<'_>, name: &Name, account: &Account) -> Outc
     }
     let sql = "DELETE FROM sessions WHERE lower(\"user\") = ?1";
     db.execute(sql, [name::folded(name)])?;
-    changes::end_tokens_of(db, name)
+    changes::end_tokens_of(db, name)?;
+    let out_of: Vec<_> = out_of.iter().map(|team| (team.clone(), false)).collect();
+    Ok(Applied {
+        beside: teams::belong(db, name, &out_of)?,
+        ..Applied::default()
+    })
 }
 
 /// Refuses to change what the provider decides.

@@ -11,9 +11,11 @@ use crate::{
     app::tests::{Lab, owner},
     credential::{mint_token, read_session},
     outbound::{OutboundAnswer, OutboundError},
+    store::User,
 };
 
 mod health;
+mod teams;
 mod tried;
 
 const ISSUER: &str = "https://idp.example";
@@ -378,33 +380,6 @@ async fn roles_follow_groups_and_who_has_none_is_refused_on_the_record() {
     let left = round.lab.store.tokens().unwrap();
     let left: Vec<_> = left.iter().map(|one| one.id.as_str()).collect();
     assert_eq!(left, ["his"]);
-}
-
-#[tokio::test]
-async fn a_token_that_says_nothing_of_groups_takes_nobody_out_of_a_team() {
-    use crate::store::Store as _;
-    let mut round = Round::new();
-    round.sso = SingleSignOn::new(OidcSettings {
-        teams: vec![("writers".to_owned(), "data".to_owned())],
-        default_role: Some(Role::Viewer),
-        ..settings()
-    });
-    round.lab.make(&Change::SaveTeam {
-        name: "data".parse().unwrap(),
-        members: Vec::new(),
-        expected: None,
-    });
-    let members = || round.lab.store.teams().unwrap()[0].members.clone();
-    round.sign_on(json!({})).await.ok().unwrap();
-    assert_eq!(members(), ["ana"]);
-    // Too many for the token, and of another shape.
-    for groups in [Value::Null, json!({"src1": "elsewhere"})] {
-        round.sign_on(json!({"groups": groups})).await.ok().unwrap();
-        assert_eq!(members(), ["ana"], "{groups}");
-        assert_eq!(round.user("ana").unwrap().role, Role::Viewer);
-    }
-    round.sign_on(json!({"groups": []})).await.ok().unwrap();
-    assert!(members().is_empty(), "it says that there are none");
 }
 
 #[tokio::test]

@@ -35,7 +35,7 @@ impl Change {
                 let first = if *first { " for the first time" } else { "" };
                 format!("signed in{first} through {account} as {role}, session {id}")
             }
-            Self::SignOnLost { name, account } => format!(
+            Self::SignOnLost { name, account, .. } => format!(
                 "user {name} has no group with a role any more ({account}): viewer, sessions and tokens ended"
             ),
             Self::EndSession { id } => format!("session {id} ended"),
