@@ -13,7 +13,7 @@
 //! quick      the same, where only one reading can matter
 //! attempt    whether a text is spelled at a place
 //! idle       what special octets are before when nothing can come of them
-//! marks      the same of many octets at once                   rows
+//! marks      the same of many octets at once                   rows, references
 //! sift       those of them of which something may come
 //! look       the places that are worth an attempt
 //! waiting    of which texts a beginning is worth a wait
@@ -42,6 +42,7 @@ mod idle;
 pub(super) mod look;
 mod marks;
 mod quick;
+mod references;
 mod rows;
 mod sift;
 pub(super) mod special;

@@ -6,7 +6,7 @@
 
 use fearless_simd::{mask8x64, prelude::*, u8x64};
 
-use super::{Text, rows::Units, special::is_special, unit::NAMES};
+use super::{Text, references::References, rows::Units, special::is_special};
 use crate::credential::{
     heads::Heads,
     lanes::{BLOCK, Set, digits},
@@ -21,8 +21,8 @@ pub(super) struct Marker {
     busy: Set,
     /// Octets behind which a backslash is one and nothing comes of it.
     plain: Set,
-    /// What the name of a reference may begin with.
-    names: Set,
+    /// Of ampersands.
+    pub(super) references: References,
     /// No text has a backslash among its first.
     lone: bool,
     /// What stands for an octet behind a percent sign among a text's first octets; nothing where no text has one.
@@ -76,12 +76,11 @@ impl Marker {
             b't' => unknown(b'\t'),
             _ => !is_special(next) && (unknown(next) || next.is_ascii_alphanumeric()),
         };
-        let named = |next: u8| NAMES.iter().any(|(name, _)| name.first() == Some(&next));
         Self {
             known: Set::of(&known),
             busy: Set::of(|octet| !unknown(octet)),
             plain: Set::of(plain),
-            names: Set::of(|next| next == b'#' || is_special(next) || named(next)),
+            references: References::new(&known, (texts, head)),
             lone: !known(b'\\'),
             signs: known(b'%').then(|| behind_signs(texts, head)),
         }
@@ -145,9 +144,37 @@ impl Marker {
             marks.ask |= backslash & !idle & LAST;
         }
         if ampersand != 0 {
-            marks.ask |= ampersand & self.names.has(around.next).to_bitmask();
+            let unclear = percent | backslash;
+            let these = self.ampersands(&around, (ampersand, line_break, unclear), near, heads);
+            marks.busy |= these.busy;
+            marks.ask |= these.ask;
         }
         Some(marks)
+    }
+
+    /// The same of ampersands alone, among line breaks and what is not told here.
+    #[inline(always)]
+    fn ampersands<S: Simd>(
+        &self,
+        around: &Around<S>,
+        (all, line_break, unclear): (u64, u64, u64),
+        near: &[u8; NEAR],
+        heads: &Heads,
+    ) -> Marks {
+        let (of, told) = (
+            &self.references,
+            self.references.of(around.here.simd, near, all),
+        );
+        let left = all & !told.all;
+        let mut busy = told.known;
+        if busy != 0 {
+            let left_out = line_break | told.within();
+            let octets = told.in_place(around.here);
+            let units = Units::of(octets, &Escapes::default(), (left_out, unclear | left));
+            busy = units.likely(busy, near, heads);
+        }
+        let ask = left & of.may_be(around.next);
+        Marks { busy, ask }
     }
 
     /// The block with what percent signs with two digits stand for in their places.
@@ -235,7 +262,7 @@ fn is_break<S: Simd>(octets: u8x64<S>) -> mask8x64<S> {
     octets.simd_eq(b'\r') | octets.simd_eq(b'\n')
 }
 
-/// And one octet before, and two behind.
-pub(super) const NEAR: usize = BLOCK + 3;
+/// And one octet before, and five behind.
+pub(super) const NEAR: usize = BLOCK + 6;
 /// Of these places more would have to be known than is loaded.
 const LAST: u64 = 0b11 << 62;

@@ -19,17 +19,17 @@ pub(super) struct Units {
 }
 
 impl Units {
-    /// Of these octets, with what `escapes` stand for, without `line_breaks`; what is `unclear` is.
+    /// Of these octets, with what `escapes` stand for, without what is `left_out`; what is `unclear` is.
     #[inline(always)]
     pub(super) fn of<S: Simd>(
         octets: u8x64<S>,
         escapes: &Escapes,
-        (line_breaks, unclear): (u64, u64),
+        (left_out, unclear): (u64, u64),
     ) -> Self {
         let simd = octets.simd;
         let mask = |bits| mask8x64::from_bitmask(simd, bits);
-        let breaks = line_breaks | escapes.breaks & !escapes.signs;
-        let kept = !(breaks | escapes.all << 1 | escapes.all << 2);
+        let left_out = left_out | escapes.breaks & !escapes.signs;
+        let kept = !(left_out | escapes.all << 1 | escapes.all << 2);
         let unclear = mask(unclear).select(u8x64::splat(simd, 1), u8x64::splat(simd, 0));
         Self {
             octets: octets.compress(mask(kept)).to_array(),

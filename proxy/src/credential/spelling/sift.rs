@@ -79,6 +79,7 @@ impl Spellings {
         let Some(&[introducer, next, third, ..]) = here.raw.get(here.at..) else {
             return true;
         };
+        let before = here.places_before(|octet| self.places_of(octet));
         let (octet, end) = match introducer {
             b'%' => match pair(next, third) {
                 Some(octet) => (octet, here.at + 3),
@@ -93,18 +94,24 @@ impl Spellings {
                     return octet.is_none_or(|octet| self.places_of(octet) != 0);
                 }
             },
-            b'&' => return true,
+            b'&' => {
+                let told = here.raw.get(here.at..);
+                let told = told.and_then(|octets| self.marker.references.first(octets));
+                let Some((octet, length)) = told else {
+                    return true;
+                };
+                return self.continues(here, before, (octet, here.at + length));
+            }
             _ => (b'\n', here.at + 1),
         };
         if is_introducer(octet) {
             return true;
         }
-        let places = here.places_before(|octet| self.places_of(octet));
         if !is_line_break(octet) {
-            return self.continues(here, places, (octet, end));
+            return self.continues(here, before, (octet, end));
         }
         // No text begins with one.
-        let places = places & !1;
+        let places = before & !1;
         places != 0
             && self
                 .behind_breaks(here, end)

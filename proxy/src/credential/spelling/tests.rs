@@ -170,6 +170,12 @@ fn spelled(octet: u8, how: u8) -> String {
     }
 }
 
+/// As HTML has it.
+fn entities(text: &str) -> String {
+    let text = text.replace('&', "&amp;").replace('<', "&lt;");
+    text.replace('>', "&gt;").replace('"', "&quot;")
+}
+
 /// Each character by its number.
 fn referred(text: &str) -> String {
     text.bytes().map(|octet| format!("&#{octet};")).collect()
@@ -243,9 +249,21 @@ const PLAIN: [&str; 4] = [
     "n-u-r-t-lt-amp-x",
 ];
 
+/// Values with what references stand for, none of which goes on as one does.
+const REFERRED: [&str; 4] = [
+    "<a&b>\"c\"dx",
+    "&!x<y>z&\"xyz",
+    "a\"b<&&>>\"\"",
+    "lt;&q<>amp;",
+];
+
 /// Parts of these and whatever ordinary texts are full of.
 fn ordinary() -> impl Strategy<Value = String> {
-    let value = prop::sample::select(PLAIN.to_vec());
+    ordinary_of(&PLAIN)
+}
+
+fn ordinary_of(values: &[&'static str]) -> impl Strategy<Value = String> + use<> {
+    let value = prop::sample::select(values.to_vec());
     let part = prop_oneof![
         2 => value.clone().prop_map(str::to_owned).prop_flat_map(written),
         3 => (value, any::<prop::sample::Index>(), any::<prop::sample::Index>()).prop_map(|(text, from, to)| {
@@ -254,7 +272,7 @@ fn ordinary() -> impl Strategy<Value = String> {
         }),
         5 => prop::sample::select(vec![
             "%2F", "%2f%2F", "%0D%0A", "%0a", "%0A%E4", "%20", "%61", "%25", "%", "\r\n", "\n", "\n\n", "\r\n\r\n", "\n    ",
-            "&&", "&", "&lt;", "&quot;", "&amp;", "&a", "\\u00e9", "\\u2fff", "\\u0061", "\\ud83d", "\\n", "\\r\\n", "\\/", "\\\"",
+            "&&", "&", "&lt;", "&gt;", "&quot;", "&amp;", "&a", "\\u00e9", "\\u2fff", "\\u0061", "\\ud83d", "\\n", "\\r\\n", "\\/", "\\\"",
             "\\\\n", "\\d", "\\", "\u{e9}", "a", "/", "-", " ", "\"", ";", "2F", "0a",
         ]).prop_map(str::to_owned),
     ];
@@ -322,6 +340,23 @@ proptest! {
         let raw = parts.concat();
         check_marked(&VALUES, raw.as_bytes(), last)?;
         check_marked(&PLAIN, raw.as_bytes(), last)?;
+    }
+
+    #[test]
+    fn what_references_stand_for_is_found(
+        parts in prop::collection::vec(prop_oneof![
+            ordinary_of(&REFERRED), adversarial(), ordinary_of(&REFERRED).prop_map(|text| entities(&text)),
+        ], 1..16),
+        last in any::<bool>(),
+    ) {
+        let raw = parts.concat();
+        check_marked(&REFERRED, raw.as_bytes(), last)?;
+        let spellings = spellings_of(&REFERRED);
+        let expected = tried(&spellings, raw.as_bytes(), last);
+        for got in looked_by_each(&spellings, raw.as_bytes(), last) {
+            prop_assert_eq!(&got.hits, &expected.hits);
+        }
+        check_sifted(&spellings, raw.as_bytes(), last)?;
     }
 }
 
