@@ -8,6 +8,8 @@ use fearless_simd::{Level, Simd, mask8x64, prelude::*, u8x64};
 
 use super::lanes::{BLOCK, digits};
 
+mod contents;
+
 /// What is done at an octet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -298,8 +300,7 @@ fn add_block<S: Simd, R: Reading>(simd: S, near: &[u8; NEAR], slots: &mut [u8; B
         left_out = undone << 1 | undone << 2;
         further = undone >> 63 << 1 | undone >> 62 & 1;
     }
-    let letter = ((octets | 0x20) - b'a').simd_lt(26) | (octets - b'0').simd_lt(10);
-    let taken = letter.to_bitmask() & !left_out & (stop.wrapping_sub(1) & !stop);
+    let taken = is_letter(octets).to_bitmask() & !left_out & (stop.wrapping_sub(1) & !stop);
     let letters = octets.compress(mask8x64::from_bitmask(simd, taken));
     letters.store_slice(slots);
     let end = BLOCK + usize::try_from(further).unwrap_or(0);
@@ -312,6 +313,12 @@ fn add_block<S: Simd, R: Reading>(simd: S, near: &[u8; NEAR], slots: &mut [u8; B
         },
         stopped: stop != 0,
     }
+}
+
+/// Which octets are letters or digits of ASCII.
+#[inline(always)]
+fn is_letter<S: Simd>(octets: u8x64<S>) -> mask8x64<S> {
+    ((octets | 0x20) - b'a').simd_lt(26) | (octets - b'0').simd_lt(10)
 }
 
 /// Octets that are moved at once, and two on, which may be the digits of an escape.

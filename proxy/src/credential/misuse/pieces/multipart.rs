@@ -92,6 +92,9 @@ impl Multipart {
                     self.within = Within::Content;
                 }
                 Within::Content => {
+                    let over = self.briefly(rest, end);
+                    done += over;
+                    let rest = rest.get(over..).unwrap_or_default();
                     let Some(length) = self.content(rest, end) else {
                         return done;
                     };
@@ -100,6 +103,16 @@ impl Multipart {
                 }
             }
         }
+    }
+
+    /// Takes contents that are short with the header sections behind them; gives how much of `octets` that is.
+    fn briefly(&mut self, octets: &[u8], end: usize) -> usize {
+        if !self.brief {
+            return 0;
+        }
+        self.contents.settle();
+        let (letters, delimiter) = (&mut self.contents.bare, self.delimiter.needle());
+        letters.add_contents(octets, delimiter, BRIEF.min(2 * end))
     }
 
     /// Takes a content that `octets` begin with, if it is whole; gives how long it is.
