@@ -9,6 +9,7 @@ use fearless_simd::{Level, Simd, mask8x64, prelude::*, u8x64};
 use super::lanes::{BLOCK, digits};
 
 mod contents;
+mod pairs;
 
 /// What is done at an octet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

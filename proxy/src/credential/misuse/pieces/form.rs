@@ -54,7 +54,14 @@ impl Form {
 
     fn take(&mut self, octets: &[u8], end: usize) {
         let mut rest = octets;
-        while let Some(at) = memchr2(b'&', b'=', rest) {
+        loop {
+            if self.within == Within::Name && self.name.is_empty() && self.head.is_empty() {
+                let over = self.briefly(rest, end);
+                rest = rest.get(over..).unwrap_or_default();
+            }
+            let Some(at) = memchr2(b'&', b'=', rest) else {
+                break;
+            };
             let (before, after) = rest.split_at(at);
             let ends = after.first() == Some(&b'&');
             rest = after.get(1..).unwrap_or_default();
@@ -76,6 +83,15 @@ impl Form {
             }
         }
         self.add(rest, end);
+    }
+
+    /// Takes pairs whose values are short; gives how much of `octets`, which begin with one, that is.
+    fn briefly(&mut self, octets: &[u8], end: usize) -> usize {
+        if octets.len() < BRIEF {
+            return 0;
+        }
+        self.values.settle();
+        self.values.bare.add_pairs(octets, 2 * end)
     }
 
     /// The value ends with `before`.
@@ -107,3 +123,6 @@ impl Form {
         }
     }
 }
+
+/// What is shorter is not worth a look at many octets at once.
+const BRIEF: usize = 128;
