@@ -95,7 +95,6 @@ impl Marker {
         (raw, from): (&[u8], usize),
     ) -> Option<Marks> {
         let near = raw.get(from.checked_sub(1)?..)?.first_chunk::<NEAR>()?;
-        let [before, ..] = *near;
         let load = |at: usize| {
             let octets = near.get(at..)?.first_chunk::<BLOCK>()?;
             Some(u8x64::simd_from(simd, *octets))
@@ -119,7 +118,8 @@ impl Marker {
                 self.escapes(&around, percent)
             };
             let here = self.known.has(around.here).to_bitmask();
-            let known = here << 1 | u64::from(self.known.has_one(before));
+            // What is before the block may be.
+            let known = here << 1 | 1;
             // That and all special octets.
             let busy = here | percent | backslash | ampersand | line_break;
             let goes_on = goes_on(busy & !escapes.nothing, line_break, &escapes);

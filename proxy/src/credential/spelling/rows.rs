@@ -72,7 +72,8 @@ impl Units {
         let before = (at as usize)
             .checked_sub(ROW - 2)
             .and_then(|from| near.get(from..));
-        let Some(&[a, b, c]) = before.and_then(<[u8]>::first_chunk) else {
+        // Four octets are one look.
+        let Some(&[a, b, c, _]) = before.and_then(<[u8]>::first_chunk::<ROW>) else {
             return true;
         };
         let [octet, ..] = row;
