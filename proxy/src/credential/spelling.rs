@@ -32,12 +32,13 @@ use self::{
     quick::{Quick, quick},
     special::{is_introducer, is_line_break, is_special},
     unit::{DEPTH, unit},
-    waiting::{Begins, LITTLE},
+    waiting::Begins,
 };
 use super::heads::{ALIKE, ANY, Heads};
 
 mod attempt;
 mod crowd;
+mod finds;
 mod idle;
 pub(super) mod look;
 mod marks;
@@ -51,7 +52,7 @@ mod tests;
 pub(super) mod unit;
 mod waiting;
 
-pub(super) use waiting::Waiting;
+pub(super) use {finds::Finds, waiting::Waiting};
 
 /// One text.
 pub(super) struct Text {
@@ -110,96 +111,6 @@ pub(super) struct Hit {
     pub(super) text: usize,
     /// The lead.
     pub(super) lead: Option<u8>,
-}
-
-/// What was found; kept between uses, so that its room is.
-#[derive(Debug, Default)]
-pub(super) struct Finds {
-    /// Leftmost first, of those that begin alike the longest first; also such as lie over one another.
-    pub(super) hits: Vec<Hit>,
-    /// Where something begins that more octets may make a hit, or a longer one.
-    open: Vec<usize>,
-    /// Such of these as begin a text that is worth a wait.
-    waits: Vec<usize>,
-    /// Octets that may be shown of each of those.
-    few: usize,
-    /// Which texts are; none where it is not said.
-    waiting: Option<Arc<Waiting>>,
-}
-
-impl Finds {
-    /// Nothing yet.
-    pub(super) const fn empty() -> Self {
-        Self {
-            hits: Vec::new(),
-            open: Vec::new(),
-            waits: Vec::new(),
-            few: usize::MAX,
-            waiting: None,
-        }
-    }
-
-    /// Nothing yet; beginnings of these texts are worth a wait.
-    pub(super) fn waiting(waiting: Arc<Waiting>) -> Self {
-        Self {
-            waiting: Some(waiting),
-            ..Self::empty()
-        }
-    }
-
-    /// The first place from `from` on where more octets may make a hit.
-    pub(super) fn open_from(&self, from: usize) -> Option<usize> {
-        first_from(&self.open, from)
-    }
-
-    /// The first place from `from` on where more octets may make a hit that is worth a wait.
-    pub(super) fn waits_from(&self, from: usize) -> Option<usize> {
-        first_from(&self.waits, from)
-    }
-
-    fn clear(&mut self) {
-        self.hits.clear();
-        self.open.clear();
-        self.waits.clear();
-        self.few = usize::MAX;
-    }
-
-    /// How many octets may be shown of every text that is worth a wait and may have begun.
-    pub(super) const fn few(&self) -> usize {
-        match self.few {
-            usize::MAX => LITTLE,
-            few => few,
-        }
-    }
-
-    /// More octets may make a hit of this text.
-    fn opens(&mut self, at: usize, text: usize) {
-        self.open.push(at);
-        let few = self.waiting.as_ref().and_then(|waiting| waiting.few(text));
-        if let Some(few) = few {
-            self.waits.push(at);
-            self.few = self.few.min(few);
-        }
-    }
-
-    fn settle(&mut self) {
-        if self.hits.len() > 1 {
-            self.hits
-                .sort_unstable_by_key(|hit| (hit.start, usize::MAX - hit.end, hit.text));
-            self.hits.dedup();
-        }
-        for places in [&mut self.open, &mut self.waits] {
-            if places.len() > 1 {
-                places.sort_unstable();
-                places.dedup();
-            }
-        }
-    }
-}
-
-fn first_from(places: &[usize], from: usize) -> Option<usize> {
-    let before = places.partition_point(|at| *at < from);
-    places.get(before).copied()
 }
 
 impl Text {
@@ -326,7 +237,7 @@ impl Spellings {
             return;
         };
         let outcome = Attempt { raw, last, text }.read(at);
-        if outcome.end.is_none() && !outcome.open {
+        if outcome.end.is_none() && outcome.open.is_none() {
             return;
         }
         let mut add = |start, lead| {
@@ -338,8 +249,8 @@ impl Spellings {
                     lead,
                 });
             }
-            if outcome.open {
-                finds.opens(start, number);
+            if let Some(needed) = outcome.open {
+                finds.opens(start, number, needed);
             }
         };
         match text.lead {

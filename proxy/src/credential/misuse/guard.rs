@@ -28,6 +28,10 @@ pub struct Guard {
     tally: Arc<Tally>,
     /// The last octets that passed, from where a find may have begun.
     tail: Vec<u8>,
+    /// Octets at the end of these that were not looked at: with them nothing can have been complete.
+    fresh: usize,
+    /// So many must have come before anything can be.
+    needed: usize,
     finds: Finds,
     pub(super) pieces: Pieces,
     standing: Standing,
@@ -55,6 +59,8 @@ impl Guard {
             place,
             tally: Arc::clone(tally),
             tail: Vec::new(),
+            fresh: 0,
+            needed: 0,
             finds: Finds::empty(),
             pieces: Pieces::never(),
             standing: Standing::default(),
@@ -108,6 +114,7 @@ impl Guard {
     pub fn renew(&mut self, watch: &Arc<Watch>) {
         if !Arc::ptr_eq(&self.watch, watch) {
             self.watch = Arc::clone(watch);
+            self.needed = 0;
             self.pieces.renew();
         }
     }
@@ -118,49 +125,17 @@ impl Guard {
     /// [`RewriteError::Misuse`]: they must not.
     pub fn look(&mut self, octets: &[u8]) -> Result<(), RewriteError> {
         let watch = Arc::clone(&self.watch);
-        let mut piece = std::mem::take(&mut self.tail);
-        let joint = piece.len();
         let mut verdict = Verdict::default();
         if self.as_is {
-            piece.extend_from_slice(octets);
-            watch.find(&piece, |found, at| {
-                // What ends before was told before.
-                if at.end > joint {
-                    verdict.add(self, found, false);
-                }
-            });
-            drop(piece.drain(..piece.len().saturating_sub(watch.longest())));
-            self.tail = piece;
+            self.look_as_is(octets, &watch, &mut verdict);
             return verdict.result;
         }
-        let mut finds = std::mem::take(&mut self.finds);
-        let whole = if joint == 0 {
-            octets
+        if self.fresh + octets.len() < self.needed {
+            self.tail.extend_from_slice(octets);
+            self.fresh += octets.len();
         } else {
-            piece.extend_from_slice(octets);
-            piece.as_slice()
-        };
-        watch.look(whole, &mut finds);
-        let asked = finds.hits.iter().any(|hit| hit.end > joint);
-        self.standing.read(octets, asked);
-        for hit in finds.hits.iter().filter(|hit| hit.end > joint) {
-            if let Some(found) = watch.spelled(hit.text) {
-                let place = (hit.start, hit.end);
-                let credential = self.standing.is_credential(whole, joint, place, found.form);
-                verdict.add(self, found, credential);
-                if self.whole.len() < REMEMBERED && !self.is_whole(found) {
-                    self.whole.push((found.name.clone(), found.what));
-                }
-            }
+            self.look_whole(octets, &watch, &mut verdict);
         }
-        let open = finds.open_from(0).unwrap_or(whole.len());
-        self.standing.passed(whole.get(..open).unwrap_or_default());
-        if joint == 0 {
-            piece.extend_from_slice(octets.get(open..).unwrap_or_default());
-        } else {
-            drop(piece.drain(..open));
-        }
-        (self.tail, self.finds) = (piece, finds);
         if verdict.result.is_ok() {
             let mut pieces = std::mem::take(&mut self.pieces);
             let credential = self.standing.is_form();
@@ -179,6 +154,58 @@ impl Guard {
             });
         }
         verdict.result
+    }
+
+    /// Looks at octets as they are.
+    fn look_as_is(&mut self, octets: &[u8], watch: &Watch, verdict: &mut Verdict) {
+        let mut piece = std::mem::take(&mut self.tail);
+        let joint = piece.len();
+        piece.extend_from_slice(octets);
+        watch.find(&piece, |found, at| {
+            // What ends before was told before.
+            if at.end > joint {
+                verdict.add(self, found, false);
+            }
+        });
+        drop(piece.drain(..piece.len().saturating_sub(watch.longest())));
+        self.tail = piece;
+    }
+
+    /// Looks for what is whole with these octets, and those before that were not looked at.
+    fn look_whole(&mut self, octets: &[u8], watch: &Watch, verdict: &mut Verdict) {
+        let mut piece = std::mem::take(&mut self.tail);
+        let joint = piece.len().saturating_sub(std::mem::take(&mut self.fresh));
+        let alone = piece.is_empty();
+        let mut finds = std::mem::take(&mut self.finds);
+        let whole = if alone {
+            octets
+        } else {
+            piece.extend_from_slice(octets);
+            piece.as_slice()
+        };
+        watch.look(whole, &mut finds);
+        self.needed = finds.needed();
+        let asked = finds.hits.iter().any(|hit| hit.end > joint);
+        self.standing
+            .read(whole.get(joint..).unwrap_or_default(), asked);
+        for hit in finds.hits.iter().filter(|hit| hit.end > joint) {
+            if let Some(found) = watch.spelled(hit.text) {
+                let place = (hit.start, hit.end);
+                let credential = self.standing.is_credential(whole, joint, place, found.form);
+                verdict.add(self, found, credential);
+                if self.whole.len() < REMEMBERED && !self.is_whole(found) {
+                    self.whole.push((found.name.clone(), found.what));
+                }
+            }
+        }
+        let open = finds.open_from(0).unwrap_or(whole.len());
+        self.standing.passed(whole.get(..open).unwrap_or_default());
+        if alone {
+            piece.extend_from_slice(octets.get(open..).unwrap_or_default());
+        } else {
+            drop(piece.drain(..open));
+        }
+        (self.tail, self.finds) = (piece, finds);
     }
 
     fn is_whole(&self, found: &Found) -> bool {

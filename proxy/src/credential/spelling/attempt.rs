@@ -17,8 +17,14 @@ use super::{
 pub(super) struct Outcome {
     /// Where the longest spelling that is whole ends.
     pub(super) end: Option<usize>,
-    /// More octets may make it a spelling, or a longer one.
-    pub(super) open: bool,
+    /// More octets may make it a spelling, or a longer one: so many at least.
+    pub(super) open: Option<usize>,
+}
+
+impl Outcome {
+    fn opens(&mut self, needed: usize) {
+        self.open = Some(self.open.map_or(needed, |known| known.min(needed)));
+    }
 }
 
 /// One attempt.
@@ -74,12 +80,15 @@ impl Attempt<'_> {
     /// What can only be read in one way.
     #[inline]
     fn step(&self, wanted: &[u8], reading: &mut Reading, outcome: &mut Outcome) -> Step {
+        let left = wanted.len().saturating_sub(reading.known);
         let Some(wanted) = wanted.get(reading.known) else {
             outcome.end = outcome.end.max(Some(reading.at));
             return Step::Over;
         };
         let Some(octet) = self.raw.get(reading.at) else {
-            outcome.open |= !self.last;
+            if !self.last {
+                outcome.opens(left);
+            }
             return Step::Over;
         };
         if is_introducer(*octet) {
@@ -101,7 +110,8 @@ impl Attempt<'_> {
         let mut known: Option<Unit> = None;
         for depth in 0..=DEPTH {
             let Some(unit) = unit(self.raw, reading.at, depth, self.last) else {
-                outcome.open = true;
+                let left = self.text.octets().len().saturating_sub(reading.known);
+                outcome.opens(left_of_escape(left, self.raw.len() - reading.at));
                 return;
             };
             if known
@@ -165,6 +175,21 @@ enum Step {
     On,
     Over,
     Fork,
+}
+
+/// Octets that have to come at least for so many of a text, where an escape has begun that has so many: it stands for
+/// four octets at most, and for more than one (`\xe9`) where it has four itself.
+pub(super) const fn left_of_escape(left: usize, begun: usize) -> usize {
+    let ends = match begun {
+        0..3 => 4 - begun,
+        _ => 1,
+    };
+    let wide = ends + left.saturating_sub(4);
+    match left {
+        0 => 1,
+        left if left < wide => left,
+        _ => wide,
+    }
 }
 
 /// Line breaks in a row within a text: two, as JSON in JSON has them.

@@ -6,12 +6,12 @@
 
 use super::{
     Finds, Spellings, Text,
-    attempt::BREAKS,
+    attempt::{BREAKS, left_of_escape},
     leading,
     special::{is_introducer, is_line_break},
     unit::{DEPTH, unit},
 };
-use crate::credential::heads::ALIKE;
+use crate::credential::{heads::ALIKE, needles::SHORTEST};
 
 /// Texts in order.
 #[derive(Debug, Default)]
@@ -47,6 +47,8 @@ struct Look<'a> {
     waits: bool,
     /// More octets may make a hit: of a text without a lead, of one with.
     open: [bool; 2],
+    /// So many at least.
+    needed: usize,
 }
 
 impl Crowd {
@@ -88,6 +90,7 @@ impl Spellings {
             likely: Vec::new(),
             waits: finds.waiting.is_some(),
             open: [false; 2],
+            needed: SHORTEST,
         };
         let all = Reading {
             from: 0,
@@ -99,10 +102,10 @@ impl Spellings {
         self.narrow(all, &mut look);
         let [open, open_led] = look.open;
         if open {
-            finds.open.push(at);
+            finds.opens_for(at, look.needed);
         }
         if open_led {
-            self.open_leads(raw, at, finds);
+            self.open_leads(raw, at, look.needed, finds);
         }
         look.likely.sort_unstable();
         look.likely.dedup();
@@ -124,7 +127,7 @@ impl Spellings {
                 return;
             }
             let Some(octet) = look.raw.get(reading.at).copied() else {
-                self.open(reading, look);
+                self.open(reading, SHORTEST.saturating_sub(reading.known), look);
                 return;
             };
             if is_introducer(octet) {
@@ -151,7 +154,9 @@ impl Spellings {
         let mut before = None;
         for depth in 0..=DEPTH {
             let Some(unit) = unit(look.raw, reading.at, depth, look.last) else {
-                self.open(reading, look);
+                let left = SHORTEST.saturating_sub(reading.known);
+                let begun = look.raw.len() - reading.at;
+                self.open(reading, left_of_escape(left, begun), look);
                 return;
             };
             if before.replace(unit.end) == Some(unit.end) {
@@ -214,8 +219,8 @@ impl Spellings {
         look.likely.extend_from_slice(texts);
     }
 
-    /// All that is left may go on after the end.
-    fn open(&self, reading: Reading, look: &mut Look<'_>) {
+    /// All that is left may go on after the end, and is whole with so many octets more, if not with one.
+    fn open(&self, reading: Reading, needed: usize, look: &mut Look<'_>) {
         if look.last {
             return;
         }
@@ -224,19 +229,20 @@ impl Spellings {
             return self.take(from, to, look);
         }
         let led = self.crowd.led_before(to) - self.crowd.led_before(from);
+        look.needed = look.needed.min(needed.max(1));
         let [open, open_led] = &mut look.open;
         *open |= led < to - from;
         *open_led |= led > 0;
     }
 
     /// Where a lead of any text stands that ends before `end`, a text may begin there.
-    pub(super) fn open_leads(&self, raw: &[u8], end: usize, finds: &mut Finds) {
+    pub(super) fn open_leads(&self, raw: &[u8], end: usize, needed: usize, finds: &mut Finds) {
         if !self.known.has_leads() {
             return;
         }
         leading(raw, end, |start, octet| {
             if self.known.is_lead(octet) {
-                finds.open.push(start);
+                finds.opens_for(start, needed);
             }
         });
     }
@@ -358,6 +364,7 @@ mod tests {
                     likely: Vec::new(),
                     waits: false,
                     open: [false; 2],
+                    needed: SHORTEST,
                 };
                 let all = Reading {
                     from: 0,

@@ -4,7 +4,7 @@ use fearless_simd::{Level, Simd};
 
 use super::{
     Finds, Places, Spellings,
-    attempt::BREAKS,
+    attempt::{BREAKS, left_of_escape},
     idle::Near,
     marks::{Marks, Wide},
     quick::{Quick, quick},
@@ -13,7 +13,10 @@ use super::{
     unit::{DEPTH, unit},
     waiting,
 };
-use crate::credential::heads::{BLOCK, Heads, ROW, Row};
+use crate::credential::{
+    heads::{BLOCK, Heads, ROW, Row},
+    needles::SHORTEST,
+};
 
 /// A place that is not what it is, or may not be.
 #[derive(Clone, Copy)]
@@ -160,10 +163,10 @@ impl Spellings {
             }
             if length == 1 {
                 if self.known.is_first(first) {
-                    finds.open.push(at);
+                    finds.opens_for(at, SHORTEST - 1);
                 }
                 if self.known.is_led(first) {
-                    self.open_leads(raw, at, finds);
+                    self.open_leads(raw, at, SHORTEST - 1, finds);
                 }
             } else {
                 self.attempt_all(
@@ -178,7 +181,7 @@ impl Spellings {
                 );
             }
         }
-        self.open_leads(raw, raw.len(), finds);
+        self.open_leads(raw, raw.len(), SHORTEST, finds);
     }
 
     /// What a special octet may be the first of in a text that is not written as it is.
@@ -248,8 +251,9 @@ impl Spellings {
 
     /// An escape that goes on after the end: it may be anything.
     fn goes_on(&self, here: Around<'_>, before: Places, finds: &mut Finds) {
-        finds.open.push(here.at);
-        self.open_leads(here.raw, here.at, finds);
+        let needed = left_of_escape(SHORTEST, here.raw.len() - here.at);
+        finds.opens_for(here.at, needed);
+        self.open_leads(here.raw, here.at, needed, finds);
         self.attempt_places(here, before & !1, finds);
     }
 
