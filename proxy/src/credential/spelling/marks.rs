@@ -144,15 +144,19 @@ impl Marker {
             marks.ask |= backslash & !idle & LAST;
         }
         if ampersand != 0 {
-            let unclear = percent | backslash;
-            let these = self.ampersands(&around, (ampersand, line_break, unclear), near, heads);
-            marks.busy |= these.busy;
-            marks.ask |= these.ask;
+            // Most begin nothing, and that is told first.
+            let named = ampersand & self.references.may_be(around.next);
+            if named != 0 {
+                let others = percent | backslash | ampersand & !named;
+                let these = self.ampersands(&around, (named, line_break, others), near, heads);
+                marks.busy |= these.busy;
+                marks.ask |= these.ask;
+            }
         }
         Some(marks)
     }
 
-    /// The same of ampersands alone, among line breaks and what is not told here.
+    /// The same of ampersands that may begin references, among line breaks and what is not told here.
     #[inline(always)]
     fn ampersands<S: Simd>(
         &self,
@@ -161,10 +165,7 @@ impl Marker {
         near: &[u8; NEAR],
         heads: &Heads,
     ) -> Marks {
-        let (of, told) = (
-            &self.references,
-            self.references.of(around.here.simd, near, all),
-        );
+        let told = self.references.of(around.here.simd, near, all);
         let left = all & !told.all;
         let mut busy = told.known;
         if busy != 0 {
@@ -173,8 +174,7 @@ impl Marker {
             let units = Units::of(octets, &Escapes::default(), (left_out, unclear | left));
             busy = units.likely(busy, near, heads);
         }
-        let ask = left & of.may_be(around.next);
-        Marks { busy, ask }
+        Marks { busy, ask: left }
     }
 
     /// The block with what percent signs with two digits stand for in their places.
