@@ -17,6 +17,8 @@ use crate::{
     },
 };
 
+mod narrow;
+
 const ALLOW: &str = "POST /api/v1/audit/{record}/allow";
 
 async fn allow(appliance: &Furnished, what: &str, token: &str, body: &Value) -> Answer {
@@ -81,12 +83,8 @@ async fn one_operation_writes_the_rule_where_it_is_in_force() {
         );
     }
     let missing = "POST /api/v1/audit/1-99999/allow";
-    assert_eq!(
-        allow(&appliance, missing, &editor, &json!({"for": "ever"}))
-            .await
-            .status,
-        404
-    );
+    let missing = allow(&appliance, missing, &editor, &json!({"for": "ever"})).await;
+    assert_eq!(missing.status, 404);
 }
 
 #[tokio::test]
