@@ -342,7 +342,7 @@ pub(super) async fn send(
         let mut lease = lease(worker, wanted).await?;
         ready
             .standing
-            .reached(lease.reached().private)
+            .reached(lease.reached().private())
             .map_err(|reason| Failure::new(Side::Internal, reason))?;
         // Over HTTP/2 an origin may say also on a new connection that it did not look at a request.
         let may_refuse = lease.application() == Application::Http2;

@@ -25,7 +25,7 @@ async fn asked(answers: bool, waited_for: bool) -> (Vec<u64>, bool) {
     let tasks = TaskTracker::new();
     let reached = Reached {
         address: Some(([127, 0, 0, 1], 443).into()),
-        private: None,
+        is_private: false,
     };
     let opened = http2::open(ours, reached, &tasks).await;
     let (mut http2, driver) = opened.unwrap();

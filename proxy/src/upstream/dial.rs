@@ -62,8 +62,8 @@ pub struct Reached {
     /// The vetted address, by way of the host's proxy or not; `None` where the proxy was asked for the name, and alone
     /// knows.
     pub address: Option<SocketAddr>,
-    /// The same when it is special-purpose, so that only `allow_private` opened it.
-    pub private: Option<IpAddr>,
+    /// Whether it is special-purpose, so that only `allow_private` opened it.
+    pub is_private: bool,
 }
 
 /// A connection to an origin, with `TCP_NODELAY` and keepalive set.
@@ -84,8 +84,17 @@ impl Dialed {
     pub const fn reached(&self) -> Reached {
         Reached {
             address: self.addr,
-            private: self.private,
+            is_private: self.private.is_some(),
         }
+    }
+}
+
+impl Reached {
+    /// The address, where only `allow_private` opened it.
+    #[must_use]
+    pub fn private(self) -> Option<IpAddr> {
+        let address = self.address.filter(|_| self.is_private);
+        address.map(|address| address.ip())
     }
 }
 

@@ -223,8 +223,12 @@ impl Keyboard {
     /// Gives the program what is typed, until nothing is any more.
     pub(super) fn pass_on(&self) {
         loop {
-            let wait = self.alone && self.state.lock().held.is_none();
-            let Ok(typed) = self.is_typed_at(wait.then_some(AWAY)) else {
+            // Also while gig has it: it may be given back meanwhile, and a line that is begun wakes nobody.
+            let wait = match self.state.lock().held.is_none() {
+                true => AWAY,
+                false => HELD,
+            };
+            let Ok(typed) = self.is_typed_at(self.alone.then_some(wait)) else {
                 return;
             };
             let turn = match self.is_to_be_had() {
@@ -433,6 +437,8 @@ fn open_again(keys: BorrowedFd<'_>) -> anyhow::Result<(OwnedFd, bool)> {
 
 /// How soon gig notices that it was brought to the foreground: nothing tells a job that runs.
 const AWAY: Duration = Duration::from_millis(200);
+/// The same where it was in the foreground when that was looked at last.
+const HELD: Duration = Duration::from_secs(1);
 /// How soon it is seen that another reader has put the modes back and left something unread.
 const ANOTHERS: Duration = Duration::from_millis(100);
 /// Longer than it takes who already waits in read(2) to have what was typed, too short to be noticed.
