@@ -75,16 +75,21 @@ impl Standing {
     /// # Errors
     /// Why it may not go there, where the policy was replaced since it was dialled.
     pub fn reached(&self, private: Option<IpAddr>) -> Result<(), DenyReason> {
-        let mut known = self.private.lock();
-        if *known == private {
-            return Ok(());
+        {
+            let mut known = self.private.lock();
+            if *known == private {
+                return Ok(());
+            }
+            *known = private;
+            match self.place.get() {
+                Some(Ok(place)) => return place.permit(self.facts.clone().to_private(private)),
+                Some(Err(reason)) => return Err(*reason),
+                // Of a connection that was there before the policy was replaced it may not be known yet that it is over.
+                None if self.changes > 0 => {}
+                None => return Ok(()),
+            }
         }
-        *known = private;
-        match self.place.get() {
-            Some(Ok(place)) => place.permit(self.facts.clone().to_private(private)),
-            Some(Err(reason)) => Err(*reason),
-            None => Ok(()),
-        }
+        self.place().as_ref().map(drop).map_err(|reason| *reason)
     }
 
     /// Something moved, in either direction.
