@@ -33,22 +33,22 @@ impl Machine {
         }
     }
 
-    pub(super) fn gig(&self, words: &[&str]) -> Answer {
+    fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(place::gig());
         command
             .args(words)
             .env("GIG_DATA_DIR", self.folder.path().join("data"));
-        answer(command, "")
+        command
+    }
+
+    pub(super) fn gig(&self, words: &[&str]) -> Answer {
+        answer(self.command(words), "")
     }
 
     fn begin(&self, words: &[&str]) -> Child {
-        Command::new(place::gig())
-            .args(words)
-            .env("GIG_DATA_DIR", self.folder.path().join("data"))
-            .stdin(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap()
+        let mut command = self.command(words);
+        command.stdin(Stdio::null()).stderr(Stdio::null());
+        command.spawn().unwrap()
     }
 
     pub(super) fn key(&self) -> String {

@@ -15,6 +15,7 @@ use anyhow::{Context, bail};
 use gig_audit::{
     log::{Log, ReadLogError},
     search::{Found, Marks, Position},
+    store::sqlite::without_links,
 };
 use serde::{Deserialize, Serialize};
 
@@ -103,24 +104,23 @@ impl Cursor {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error).with_context(|| format!("cannot read {shown}")),
         };
-        let is_new = kept.as_ref().is_none_or(|kept| kept.to != to);
-        let kept = match kept {
-            Some(kept) if kept.to == to => kept,
+        let with = |kept| Self {
+            path: path.clone(),
+            kept,
+            _lock: lock,
+        };
+        match kept {
+            Some(kept) if kept.to == to => Ok(with(kept)),
             Some(kept) if !kept.is_untouched() => bail!(
                 "the cursor {shown} is of {}: name another file for each destination",
                 kept.to
             ),
-            _ => Kept::begin(to, log).context("cannot read the record")?,
-        };
-        let cursor = Self {
-            path,
-            kept,
-            _lock: lock,
-        };
-        if is_new {
-            cursor.write()?;
+            _ => {
+                let cursor = with(Kept::begin(to, log).context("cannot read the record")?);
+                cursor.write()?;
+                Ok(cursor)
+            }
         }
-        Ok(cursor)
     }
 
     /// Whether it was told that these are delivered.
@@ -253,7 +253,9 @@ impl Cursor {
         file.write_all(b"\n")?;
         file.sync_all()?;
         fs::rename(&beside, &self.path)?;
-        File::open(folder_of(&self.path))?.sync_all()?;
+        if let Some(folder) = self.path.parent() {
+            File::open(folder)?.sync_all()?;
+        }
         Ok(())
     }
 }
@@ -261,26 +263,11 @@ impl Cursor {
 /// Where a file is, or will be: as one name whoever names it.
 fn followed(path: &Path) -> anyhow::Result<PathBuf> {
     let shown = path.display();
-    let looking = || format!("cannot look at {shown}");
-    match fs::symlink_metadata(path) {
-        Ok(_) => fs::canonicalize(path)
-            .with_context(|| format!("{shown} cannot be followed: name a file")),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let folder = fs::canonicalize(folder_of(path)).with_context(looking)?;
-            let name = path
-                .file_name()
-                .with_context(|| format!("{shown} is no file's name"))?;
-            Ok(folder.join(name))
-        }
-        Err(error) => Err(error).with_context(looking),
+    let found = without_links(path).with_context(|| format!("cannot look at {shown}"))?;
+    if found.is_symlink() {
+        bail!("{shown} cannot be followed: it leads nowhere; name a file");
     }
-}
-
-fn folder_of(path: &Path) -> &Path {
-    match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    }
+    Ok(found)
 }
 
 /// Two that write one cursor would each send what the other has sent.

@@ -71,12 +71,10 @@ impl NetworkOutbound {
 
     async fn exchange(&self, target: &Target, request: OutboundRequest) -> Answered {
         let (message, largest) = (message(target, &request)?, request.largest);
-        let Dialed {
-            stream, private, ..
-        } = self.dial(target).await?;
+        let Dialed { stream, reached } = self.dial(target).await?;
         if !target.tls {
             // Told only after vetting; nothing was sent yet.
-            if private.is_none() {
+            if !reached.is_private {
                 let host = target.authority.clone();
                 return Err(OutboundError::ClearText { host });
             }

@@ -103,17 +103,12 @@ fn one_endpoint(endpoint: &Located<Node>, reading: &mut Reading) -> Option<Endpo
         }
     }
     let entry = finish(endpoint, entry, reading)?;
-    let looks = entry.rules.is_some() || looked_into(endpoint).is_some();
+    let is_opaque = entry.passthrough || entry.protocol.is_some();
+    let looks =
+        !is_opaque && (entry.rules.is_some() || node::text_of(endpoint, "protocol").is_some());
     let said = Endpoint::new(&entry, (looks, node::text_of(endpoint, "path")), line);
     reading.allow(entry);
     Some(said)
-}
-
-/// The protocol whose requests are looked at; `None` where it passes as it is.
-fn looked_into(endpoint: &Located<Node>) -> Option<String> {
-    let is_skipped = node::text_of(endpoint, "tls").as_deref() == Some("skip");
-    let protocol = node::text_of(endpoint, "protocol").filter(|protocol| protocol != "tcp");
-    protocol.filter(|_| !is_skipped)
 }
 
 /// Ports, protocol and rules; `None` where no port is left, which would mean the default ones.

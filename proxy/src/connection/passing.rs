@@ -99,9 +99,10 @@ pub(super) async fn pass<S>(
 ) where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let facts = ConnectionFacts::new(&permit, attempt.protocol).to_private(dialed.private);
+    let facts =
+        ConnectionFacts::new(&permit, attempt.protocol).to_private(dialed.reached.private());
     let mut outcome = Outcome {
-        dst: dialed.addr,
+        dst: dialed.reached.address,
         ..Outcome::default()
     };
     if let Err(reason) = caller.guard.permit(facts) {

@@ -71,25 +71,20 @@ pub struct Reached {
 pub struct Dialed {
     /// The connection.
     pub stream: TcpStream,
-    /// The vetted address it goes to, by way of the host's proxy or not; `None` where the proxy was asked
-    /// for the name, and alone knows.
-    pub addr: Option<SocketAddr>,
-    /// The same address when it is special-purpose, so that only `allow_private` opened it.
-    pub private: Option<IpAddr>,
-}
-
-impl Dialed {
     /// Where it goes.
-    #[must_use]
-    pub const fn reached(&self) -> Reached {
-        Reached {
-            address: self.addr,
-            is_private: self.private.is_some(),
-        }
-    }
+    pub reached: Reached,
 }
 
 impl Reached {
+    /// One of those that were vetted.
+    fn of(address: SocketAddr, vetted: &[VettedAddr]) -> Self {
+        let used = vetted.iter().find(|one| one.get() == address);
+        Self {
+            address: Some(address),
+            is_private: used.is_some_and(|one| one.is_private()),
+        }
+    }
+
     /// The address, where only `allow_private` opened it.
     #[must_use]
     pub fn private(self) -> Option<IpAddr> {
@@ -234,11 +229,9 @@ impl Dialer {
     async fn directly(&self, vetted: &[VettedAddr]) -> Result<Dialed, Stopped> {
         let addresses: Vec<_> = vetted.iter().map(|one| one.get()).collect();
         let (stream, addr) = race(&addresses, &self.deadlines).await?;
-        let used = vetted.iter().find(|one| one.get() == addr);
         Ok(Dialed {
             stream,
-            addr: Some(addr),
-            private: used.copied().and_then(private),
+            reached: Reached::of(addr, vetted),
         })
     }
 
@@ -253,7 +246,6 @@ impl Dialer {
         let addresses: Vec<_> = vetted.iter().map(|one| one.get()).collect();
         let mut failure = Stopped::new(DenyReason::NameNotResolved, "no address");
         for target in interleave(&addresses).into_iter().take(MAX_TUNNELS) {
-            let used = vetted.iter().find(|one| one.get() == target);
             let (mut stream, _) = self.reach(proxy).await?;
             let (host, port) = (Host::from(target.ip()), target.port());
             let port = Port::new(port).unwrap_or(permitted);
@@ -262,8 +254,7 @@ impl Dialer {
                 Ok(Ok(())) => {
                     return Ok(Dialed {
                         stream,
-                        addr: Some(target),
-                        private: used.copied().and_then(private),
+                        reached: Reached::of(target, vetted),
                     });
                 }
                 Ok(Err(error)) => error,
@@ -316,8 +307,10 @@ impl Dialer {
         proxy.tunnel(&mut stream, host, port).await?;
         Ok(Dialed {
             stream,
-            addr: None,
-            private: None,
+            reached: Reached {
+                address: None,
+                is_private: false,
+            },
         })
     }
 
@@ -401,10 +394,6 @@ const PROXY_VARIABLES: &str = "HTTPS_PROXY (or ALL_PROXY)";
 /// RFC 9110 §15.5.8 and §15.6.5.
 const AUTHENTICATION_REQUIRED: u16 = 407;
 const GATEWAY_TIMEOUT: u16 = 504;
-
-fn private(vetted: VettedAddr) -> Option<IpAddr> {
-    vetted.is_private().then(|| vetted.get().ip())
-}
 
 /// A [`DialError`] without its host.
 #[derive(Debug)]

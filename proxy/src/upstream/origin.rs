@@ -119,8 +119,7 @@ async fn open(
             Need::Http2 => Application::Http2,
         };
         let guard = register(wanted, &dialed)?.holding(place);
-        let reached = dialed.reached();
-        handshake(worker, dialed.stream, application, (reached, guard)).await?
+        handshake(worker, dialed.stream, application, (dialed.reached, guard)).await?
     };
     origins.learn(&origin, &line);
     Ok(Lease::fresh(Arc::clone(origins), origin, line))
@@ -168,7 +167,7 @@ async fn try_tls(
     let dialed = dial(worker, wanted).await.map_err(TryTlsError::Other)?;
     let guard = register(wanted, &dialed).map_err(TryTlsError::Other)?;
     let guard = guard.holding(Arc::clone(place));
-    let reached = dialed.reached();
+    let reached = dialed.reached;
     let deadline = worker.deadlines().upstream_handshake;
     let (session, application) = tls
         .connect(dialed.stream, &origin.host, offer, deadline)
@@ -235,8 +234,8 @@ async fn dial(worker: &Worker, wanted: Wanted<'_>) -> Result<Dialed, Failure> {
 
 /// Its place in the register: a policy that no longer allows it cuts it, idle or not.
 fn register(wanted: Wanted<'_>, dialed: &Dialed) -> Result<ConnectionGuard, Failure> {
-    let facts =
-        ConnectionFacts::new(wanted.permit, Some(wanted.protocol)).to_private(dialed.private);
+    let facts = ConnectionFacts::new(wanted.permit, Some(wanted.protocol))
+        .to_private(dialed.reached.private());
     wanted
         .subject
         .open(facts)

@@ -64,7 +64,10 @@ async fn a_name_goes_where_the_override_says_if_that_is_allowed() {
         .dial(&subject(open.clone()), &permit(&open, "a.example", 443))
         .await;
     let dialed = dialed.unwrap();
-    assert_eq!((dialed.addr, dialed.private), (Some(at), Some(at.ip())));
+    assert_eq!(
+        (dialed.reached.address, dialed.reached.private()),
+        (Some(at), Some(at.ip()))
+    );
 
     let closed = policy("a.example", None);
     let refused = dialer
@@ -157,7 +160,7 @@ async fn what_is_gigs_own_by_name_is_closed_by_its_addresses() {
             &permit(&policy, "other.example", 443),
         )
         .await;
-    assert_eq!(dialed.unwrap().addr, Some(at));
+    assert_eq!(dialed.unwrap().reached.address, Some(at));
 }
 
 #[tokio::test]
@@ -224,7 +227,7 @@ async fn a_proxy_without_ipv6_is_asked_for_the_next_address() {
     assert_eq!(asked[0], "CONNECT [2606:2800:220:1::1]:443 HTTP/1.1");
     assert_eq!(asked[1], "CONNECT 93.184.215.14:443 HTTP/1.1");
     assert_eq!(
-        dialed.unwrap().addr.unwrap().to_string(),
+        dialed.unwrap().reached.address.unwrap().to_string(),
         "93.184.215.14:443"
     );
 }
@@ -285,7 +288,7 @@ async fn the_hosts_proxy_is_asked_for_the_vetted_address() {
     let (dialed, asked) = tokio::join!(dialer.dial(&subject, &permit), one_tunnel(listener));
     assert_eq!(asked, "CONNECT 93.184.215.14:443 HTTP/1.1");
     assert_eq!(
-        dialed.unwrap().addr.unwrap().to_string(),
+        dialed.unwrap().reached.address.unwrap().to_string(),
         "93.184.215.14:443"
     );
 }
@@ -301,7 +304,10 @@ async fn a_proxy_that_resolves_is_asked_for_the_name_and_never_for_a_private_add
     assert_eq!(asked, "CONNECT a.example:443 HTTP/1.1");
     let dialed = dialed.unwrap();
     // The proxy's own address is not the origin's: nobody is told so.
-    assert_eq!((dialed.addr, dialed.private), (None, None));
+    assert_eq!(
+        (dialed.reached.address, dialed.reached.private()),
+        (None, None)
+    );
 
     let open = policy("tcp:10.0.0.1:443", None);
     let permitted = permit(&open, "10.0.0.1", 443);

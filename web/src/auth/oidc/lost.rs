@@ -7,7 +7,7 @@ use crate::{
     api_error::Problem,
     app::App,
     role::Role,
-    store::{Account, Change, Token, User, folded},
+    store::{Account, Change, Team, Token, User, folded},
 };
 
 /// Ends the sessions and tokens of somebody whose groups have no role any more. Who has nothing that could end is not in
@@ -15,20 +15,19 @@ use crate::{
 pub(super) async fn lose(
     app: &App,
     (user, account): (User, Account),
-    (mut out_of, address): (Vec<String>, Option<SocketAddr>),
+    (named, address): (Vec<String>, Option<SocketAddr>),
 ) -> Result<(), Problem> {
     let (name, now) = (folded(&user.name), app.now());
-    let teams = app.ask(|store| store.teams()).await?;
-    out_of.retain(|out| {
-        teams
-            .iter()
-            .any(|one| one.name == *out && one.members.contains(&name))
-    });
-    let has_any = app.ask(move |store| {
+    let found = app.ask(move |store| {
         let theirs = |token: &Token| folded(&token.person) == name;
-        Ok(!store.sessions_of(&name, now)?.is_empty() || store.tokens()?.iter().any(theirs))
+        let has_any =
+            !store.sessions_of(&name, now)?.is_empty() || store.tokens()?.iter().any(theirs);
+        let of = |team: &Team| named.contains(&team.name) && team.members.contains(&name);
+        let teams = store.teams()?.into_iter().filter(of);
+        Ok((has_any, teams.map(|team| team.name).collect::<Vec<_>>()))
     });
-    if !has_any.await? && user.role == Role::Viewer && out_of.is_empty() {
+    let (has_any, out_of) = found.await?;
+    if !has_any && user.role == Role::Viewer && out_of.is_empty() {
         return Ok(());
     }
     let actor = themselves(app, &user.name, address);
