@@ -241,6 +241,7 @@ impl Reading {
         }
         for path in paths {
             match PathPattern::parse(path) {
+                Ok(path) if rule.paths.iter().any(|known| known == path.as_str()) => {}
                 Ok(path) => rule.paths.push(path.as_str().to_owned()),
                 Err(error) => self.narrowed(line, format!("left out: {error}")),
             }

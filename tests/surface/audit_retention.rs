@@ -229,13 +229,20 @@ fn what_is_removed_before_it_was_delivered_is_told_and_recorded() {
         answer.status == 1 && answer.errors.contains(told),
         "{answer:?}"
     );
-    let answer = send(&away);
+    // So does one that nothing came of where it was sent at first.
+    let elsewhere = cursor("elsewhere");
+    let mut kept: Value = serde_json::from_str(&fs::read_to_string(&away).unwrap()).unwrap();
+    kept["to"] = "syslog+tcp://127.0.0.1:1".into();
+    fs::write(&elsewhere, kept.to_string()).unwrap();
     let told = "29 records were removed before they were delivered";
-    assert!(
-        answer.status == 1 && answer.errors.contains(told),
-        "{answer:?}"
-    );
-    for cursor in [&old, &new, &standing, &away] {
+    for cursor in [&away, &elsewhere] {
+        let answer = send(cursor);
+        assert!(
+            answer.status == 1 && answer.errors.contains(told),
+            "{answer:?}"
+        );
+    }
+    for cursor in [&old, &new, &standing, &away, &elsewhere] {
         let answer = send(cursor);
         assert_eq!((answer.status, answer.errors.as_str()), (0, ""), "{cursor}");
     }

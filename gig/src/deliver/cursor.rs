@@ -88,7 +88,7 @@ impl Kept {
 
 impl Cursor {
     /// Reads the file, or begins a new one: at once, so that what is removed while the other side is away is
-    /// counted. One that nothing came of is anybody's.
+    /// counted. One that nothing came of may get another destination, and waits for what it waited for.
     ///
     /// # Errors
     /// When it cannot be read or written, belongs to another destination, or another delivery has it.
@@ -115,8 +115,16 @@ impl Cursor {
                 "the cursor {shown} is of {}: name another file for each destination",
                 kept.to
             ),
-            _ => {
-                let cursor = with(Kept::begin(to, log).context("cannot read the record")?);
+            unsettled => {
+                let kept = match unsettled {
+                    // What was there when delivery began is waited for still.
+                    Some(kept) => Kept {
+                        to: to.to_owned(),
+                        ..kept
+                    },
+                    None => Kept::begin(to, log).context("cannot read the record")?,
+                };
+                let cursor = with(kept);
                 cursor.write()?;
                 Ok(cursor)
             }

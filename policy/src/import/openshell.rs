@@ -4,6 +4,7 @@ use self::overlapping::Endpoint;
 use super::{EVERY_PROGRAM, Located, Node, Reading, SHOWN, node};
 use crate::draft::{DraftEntry, DraftRule};
 
+mod globs;
 mod overlapping;
 
 pub(super) fn read(text: &str, reading: &mut Reading) {
@@ -29,7 +30,7 @@ pub(super) fn read(text: &str, reading: &mut Reading) {
             ),
         ],
     );
-    let mut read = Vec::new();
+    let (mut read, mut may_be_private) = (Vec::new(), None);
     for (name, policy) in node::fields(policies) {
         reading.unread(&name.value, policy, &["name", "endpoints", "binaries"]);
         let programs = node::items(node::field(policy, "binaries"));
@@ -54,8 +55,17 @@ pub(super) fn read(text: &str, reading: &mut Reading) {
             reading.widened(line, message);
         }
         for endpoint in node::items(node::field(policy, "endpoints")) {
+            let names_one = node::text_of(endpoint, "host").is_some_and(|host| !host.contains('*'));
+            if names_one && node::field(endpoint, "allowed_ips").is_none() {
+                may_be_private.get_or_insert(endpoint.at.line);
+            }
             read.extend(one_endpoint(endpoint, reading));
         }
+    }
+    if let Some(line) = may_be_private {
+        let message = "a host without a wildcard may be at a private address there, and here with `allow_private` \
+                       alone: add it where one is";
+        reading.narrowed(line, message);
     }
     overlapping::tell(&read, reading);
 }
@@ -106,7 +116,7 @@ fn one_endpoint(endpoint: &Located<Node>, reading: &mut Reading) -> Option<Endpo
     let is_opaque = entry.passthrough || entry.protocol.is_some();
     let looks =
         !is_opaque && (entry.rules.is_some() || node::text_of(endpoint, "protocol").is_some());
-    let said = Endpoint::new(&entry, (looks, node::text_of(endpoint, "path")), line);
+    let said = Endpoint::new(&entry, (looks, own_path(endpoint)), line);
     reading.allow(entry);
     Some(said)
 }
@@ -176,17 +186,18 @@ fn rules(
     reading: &mut Reading,
 ) -> Option<Vec<DraftRule>> {
     let line = endpoint.at.line;
-    let path: Vec<_> = node::text_of(endpoint, "path").into_iter().collect();
+    let path = own_path(endpoint);
+    let read = || path.as_deref().map(globs::of_endpoint);
     let one = |methods: &[&str], reading: &mut Reading| {
         let methods: Vec<_> = methods.iter().map(|m| (*m).to_owned()).collect();
-        let rule = request((&methods, &path), line, reading);
+        let rule = request(&methods, read(), line, reading);
         Some(rule.into_iter().collect())
     };
     if let Some(what) = protocol.filter(|protocol| *protocol != "rest") {
         let message =
             format!("what {what} requests ask for is not looked at: every request passes");
         reading.widened(line, message);
-        return if path.is_empty() {
+        return if path.is_none() {
             None
         } else {
             one(&[], reading)
@@ -195,7 +206,7 @@ fn rules(
     let access = node::field(endpoint, "access");
     let word = node::text_of(endpoint, "access");
     match (access, node::field(endpoint, "rules")) {
-        (None, Some(rules)) => return Some(listed(rules, &path, reading)),
+        (None, Some(rules)) => return Some(listed(rules, path.as_deref(), reading)),
         (Some(_), Some(rules)) => {
             let message = "`rules` beside `access`: OpenShell takes one of them alone";
             reading.problem(rules.at, message);
@@ -208,7 +219,7 @@ fn rules(
         (Some(access), None) => match word.as_deref() {
             Some("read-only") => return one(&READ, reading),
             Some("read-write") => return one(&WRITE, reading),
-            Some("full") if path.is_empty() => return None,
+            Some("full") if path.is_none() => return None,
             Some("full") => return one(&[], reading),
             _ => reading.problem(access.at, "`access` is read-only, read-write or full"),
         },
@@ -216,7 +227,7 @@ fn rules(
     Some(Vec::new())
 }
 
-fn listed(listed: &Located<Node>, own: &[String], reading: &mut Reading) -> Vec<DraftRule> {
+fn listed(listed: &Located<Node>, own: Option<&str>, reading: &mut Reading) -> Vec<DraftRule> {
     let items = node::items(Some(listed));
     if items.is_empty() {
         let message = "`rules` lists no rule: leave it out, or write `access: full`";
@@ -234,53 +245,47 @@ fn listed(listed: &Located<Node>, own: &[String], reading: &mut Reading) -> Vec<
         if node::field(allow, "query").is_some() {
             reading.widened(line, "the query is not looked at here");
         }
-        let methods: Vec<_> = node::text_of(allow, "method").into_iter().collect();
-        let mut paths: Vec<_> = node::text_of(allow, "path").into_iter().collect();
-        if paths.is_empty() {
-            paths.extend_from_slice(own);
-        } else if !own.is_empty() {
-            reading.widened(
-                line,
-                "the endpoint's own `path` does not narrow its rules here",
-            );
+        let path = node::text_of(allow, "path");
+        let path = match (path.as_deref().map(globs::of_rule), own) {
+            (None, own) => own.map(globs::of_endpoint),
+            (Some(path), None) => Some(path),
+            (Some(path), Some(_)) => {
+                let message = "the endpoint's own `path` does not narrow its rules here";
+                reading.widened(line, message);
+                Some(path)
+            }
+        };
+        let mut methods: Vec<_> = node::text_of(allow, "method").into_iter().collect();
+        if methods
+            .iter()
+            .any(|method| method.eq_ignore_ascii_case("GET"))
+        {
+            methods.push("HEAD".to_owned());
         }
-        rules.extend(request((&methods, &paths), line, reading));
+        rules.extend(request(&methods, path, line, reading));
     }
     rules
 }
 
-/// A rule whose paths are OpenShell's globs: there both `*` and `**` stand for any text.
+/// The `path` that chooses among endpoints, where it leaves any out.
+fn own_path(endpoint: &Located<Node>) -> Option<String> {
+    node::text_of(endpoint, "path").filter(|path| !globs::is_every_path(path))
+}
+
+/// A rule of these methods, and of what its path was read as; none where nothing is left of that.
 fn request(
-    (methods, globs): (&[String], &[String]),
+    methods: &[String],
+    path: Option<globs::Read>,
     line: u64,
     reading: &mut Reading,
 ) -> Option<DraftRule> {
-    let mut paths = Vec::new();
-    for glob in globs {
-        if glob.bytes().all(|octet| octet == b'*') {
-            paths.push("/**".to_owned());
-            continue;
-        }
-        if glob.contains(['?', '[']) {
-            let message = format!(
-                "left out: path {glob:?} has `?` or a class, and here only `*` and `**` stand for others"
-            );
-            reading.narrowed(line, message);
-            continue;
-        }
-        if glob
-            .split('/')
-            .any(|segment| segment != "**" && segment.contains('*'))
-        {
-            let message = format!(
-                "path {glob:?}: `*` stood for slashes, too, and here for what is between two: write `**` as a whole \
-                 segment where more was meant"
-            );
-            reading.narrowed(line, message);
-        }
-        paths.push(glob.clone());
+    let Some(globs::Read { paths, said }) = path else {
+        return reading.request(methods, &[], line);
+    };
+    if let Some(said) = said {
+        reading.narrowed(line, said);
     }
-    if paths.is_empty() && !globs.is_empty() {
+    if paths.is_empty() {
         return None;
     }
     reading.request(methods, &paths, line)

@@ -388,7 +388,7 @@ fn no_denial_and_no_port_is_dropped_in_silence() {
          protocol: rest, enforcement: enforce, path: /v1/**, rules: [{allow: {method: GET}}]}]}}",
     );
     assert!(
-        document.contains("{methods: [GET], paths: [\"/v1/**\"]}"),
+        document.contains("{methods: [GET, HEAD], paths: [/v1, \"/v1/**\"]}"),
         "{document}"
     );
     assert!(

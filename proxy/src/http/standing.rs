@@ -73,23 +73,26 @@ impl Standing {
     /// runs.
     ///
     /// # Errors
-    /// Why it may not go there, where the policy was replaced since it was dialled.
+    /// Why it may not go there, where the policy was replaced since it was decided or dialled.
     pub fn reached(&self, private: Option<IpAddr>) -> Result<(), DenyReason> {
+        let is_decided_now = self.changes == self.caller.subject().changes();
         {
             let mut known = self.private.lock();
-            if *known == private {
-                return Ok(());
-            }
+            let is_new = *known != private;
             *known = private;
             match self.place.get() {
-                Some(Ok(place)) => return place.permit(self.facts.clone().to_private(private)),
-                Some(Err(reason)) => return Err(*reason),
+                Some(Ok(place)) if is_new => {
+                    return place.permit(self.facts.clone().to_private(private));
+                }
                 // Of a connection that was there before the policy was replaced it may not be known yet that it is over.
-                None if self.changes > 0 => {}
-                None => return Ok(()),
+                None if is_decided_now && (!is_new || self.changes == 0) => return Ok(()),
+                _ => {}
             }
         }
-        self.place().as_ref().map(drop).map_err(|reason| *reason)
+        match self.place() {
+            Ok(place) => place.cut_for().map_or(Ok(()), Err),
+            Err(reason) => Err(*reason),
+        }
     }
 
     /// Something moved, in either direction.

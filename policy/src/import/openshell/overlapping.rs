@@ -98,7 +98,7 @@ fn other<'n>(one: &Endpoint, named: &'n HashMap<&str, Named>) -> Option<(&'n Kin
         let kinds = named.get(target.as_str())?.iter();
         let mut others = kinds.filter(|(kind, _)| **kind != one.kind);
         others.find_map(|(kind, lines)| {
-            let line = one.ports.iter().find_map(|port| lines.get(port))?;
+            let line = one.ports.iter().filter_map(|port| lines.get(port)).min()?;
             let is_its_turn = *target != one.target || *line < one.line;
             is_its_turn.then_some((kind, *line))
         })

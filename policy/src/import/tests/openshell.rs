@@ -29,7 +29,7 @@ fn a_policy_of_openshell() {
         \x20 - host: api.github.com\n\
         \x20   ports: [443]\n\
         \x20   rules:\n\
-        \x20     - {methods: [GET], paths: [\"/repos/**\"]}\n\
+        \x20     - {methods: [GET, HEAD], paths: [\"/repos/**\"]}\n\
         \x20     - {paths: [/user]}\n\
         \x20 - host: \"*.example.com\"\n\
         \x20   ports: [443, 8443]\n\
@@ -82,7 +82,7 @@ fn what_an_endpoint_of_openshell_says_of_requests_is_kept_or_told() {
     let expected = "egress:\n\
         \x20 - host: a.example.com\n\
         \x20   rules:\n\
-        \x20     - {methods: [GET], paths: [\"/v1/**\"]}\n\
+        \x20     - {methods: [GET, HEAD], paths: [\"/v1/**\"]}\n\
         \x20 - host: b.example.com\n\
         \x20   rules:\n\
         \x20     - {methods: [GET, HEAD, OPTIONS]}\n\
@@ -94,7 +94,7 @@ fn what_an_endpoint_of_openshell_says_of_requests_is_kept_or_told() {
         \x20   protocol: tcp\n\
         \x20 - host: e.example.com\n\
         \x20   rules:\n\
-        \x20     - {paths: [\"/v1/**\"]}";
+        \x20     - {paths: [/v1, \"/v1/**\"]}";
     assert_eq!(document, expected);
     let left = ["`access`", "`path`", "`rules`"].map(|name| {
         let words = format!("its {name} is left out: what passes unopened");
@@ -187,21 +187,83 @@ fn of_two_endpoints_for_one_host_what_decides_alone_there_is_told() {
 
 #[test]
 fn globs_of_openshell_are_read_as_what_they_are_there_or_told() {
-    let of = |path: &str| {
-        let rest = "host: a.example.com, protocol: rest, enforcement: enforce";
-        let (document, _, narrowed) =
-            endpoints(&[&format!("{rest}, rules: [{{allow: {{path: '{path}'}}}}]")]);
-        let paths = document.rsplit("{paths: [").next().unwrap_or_default();
-        (paths.trim_end_matches("]}").to_owned(), narrowed.join(" "))
+    let rest = "host: a.example.com, protocol: rest, enforcement: enforce";
+    let read = |endpoint: &str| {
+        let (document, _, narrowed) = endpoints(&[&format!("{rest}, {endpoint}")]);
+        let paths = document.rsplit_once("{paths: [").map(|(_, paths)| paths);
+        let paths = paths.map_or(document.as_str(), |paths| paths.trim_end_matches("]}"));
+        let of_paths = narrowed.iter().filter(|one| one.contains("path "));
+        (
+            paths.replace('"', ""),
+            of_paths.cloned().collect::<String>(),
+        )
     };
-    for any in ["*", "**", "/**"] {
-        assert_eq!(of(any), ("\"/**\"".to_owned(), String::new()));
+    let of_rule = |path: &str| read(&format!("rules: [{{allow: {{path: '{path}'}}}}]"));
+    let of_endpoint = |path: &str| read(&format!("access: full, path: '{path}'"));
+    for (path, paths) in [
+        ("**", "/**"),
+        ("/**", "/**"),
+        ("/a/*/b", "/a/*/b"),
+        ("/a/**/info/refs*", "/a/**/info/refs*, /a/info/refs*"),
+        ("/**/x/**", "/**/x/**, /x/**"),
+        ("**/x", "/**/x, /x"),
+        ("/a/**secret**", "/a/*secret*"),
+        ("/{a,b}/x", "/a/x, /b/x"),
+        ("/v{1,2}/{c,}d", "/v1/cd, /v1/d, /v2/cd, /v2/d"),
+        ("/a/**/**", "/a/**/**, /a/**"),
+    ] {
+        assert_eq!(of_rule(path), (paths.to_owned(), String::new()), "{path}");
     }
-    let (paths, narrowed) = of("/a/**/info/refs*");
-    assert!(paths.contains("/a/**/info/refs*") && narrowed.contains("stood for slashes"));
-    for class in ["/repos/[0-9]/x", "/v?/x"] {
-        let (document, narrowed) = of(class);
-        assert!(document.contains("rules: []"), "{document}");
-        assert!(narrowed.contains("has `?` or a class"), "{narrowed}");
+    for (path, words) in [
+        ("*", "matched none there"),
+        ("/repos/[0-9]/x", "`?`, a class"),
+        ("/v?/x", "`?`, a class"),
+        ("/a\\*", "`?`, a class"),
+        ("/{a,{b,c}}", "braces"),
+        ("/{a,b", "braces"),
+        ("/a}", "braces"),
+        ("/{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}", "braces"),
+        ("/**/a/**/a/**/a/**/a/**/a/**/a/**/a", "more than 64"),
+        ("a/b", "must start with a slash"),
+        ("*/b", "must start with a slash"),
+    ] {
+        let (document, narrowed) = of_rule(path);
+        assert!(document.contains("rules: []"), "{path}: {document}");
+        assert!(narrowed.contains(words), "{path}: {narrowed}");
     }
+    for (path, paths, words) in [
+        ("/v1/**", "/v1, /v1/**", ""),
+        ("/v1", "/v1", ""),
+        ("/{a,b}", "/{a,b}", ""),
+        ("/a/*", "/a/*", "stood for slashes"),
+        ("/a/**/b", "/a/**/b, /a/b", ""),
+    ] {
+        let (read, narrowed) = of_endpoint(path);
+        assert_eq!(read, paths, "{path}");
+        let told = match words {
+            "" => narrowed.is_empty(),
+            words => narrowed.contains(words),
+        };
+        assert!(told, "{path}: {narrowed}");
+    }
+    for path in ["/a/*/**", "/a/**b", "/v?"] {
+        let (document, narrowed) = of_endpoint(path);
+        assert!(document.contains("rules: []"), "{path}: {document}");
+        assert!(!narrowed.is_empty(), "{path}");
+    }
+    for every in ["", "*", "**", "/**"] {
+        assert!(!of_endpoint(every).0.contains("rules"), "{every}");
+    }
+}
+
+#[test]
+fn of_endpoints_that_share_several_ports_each_meeting_is_told_once() {
+    let told = |ports: &str| {
+        let deep = "host: api.example.com, protocol: rest, enforcement: enforce, access: full";
+        let one = format!("{deep}, port: 80, path: /admin/**");
+        let all = format!("{deep}, ports: {ports}");
+        let two = format!("{deep}, port: 443, path: /admin/**");
+        endpoints(&[&one, &all, &two]).1.len()
+    };
+    assert_eq!((told("[443, 80]"), told("[80, 443]")), (2, 2));
 }

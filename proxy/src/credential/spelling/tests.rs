@@ -87,7 +87,8 @@ fn looked_by_each(spellings: &Spellings, raw: &[u8], last: bool) -> Vec<Finds> {
     levels().into_iter().map(by).collect()
 }
 
-/// What is not marked in a block comes to nothing, whatever stands before a text.
+/// What is not marked in a block comes to nothing that a place before it does not come to, whatever stands before a
+/// text.
 fn check_marked(values: &[&str], raw: &[u8], last: bool) -> Result<(), TestCaseError> {
     // What begins with a lead would not say where its text does.
     let (led, spellings) = (spellings_of(values), leadless(values));
@@ -100,13 +101,21 @@ fn check_marked(values: &[&str], raw: &[u8], last: bool) -> Result<(), TestCaseE
                 .map(|place| from + place)
                 .filter(|at| is_special(raw[*at]))
             {
-                let mut finds = Finds::default();
-                spellings.look_around(Around { raw, at, last }, &mut finds);
+                let found = |at: usize| {
+                    let mut finds = Finds::default();
+                    spellings.look_around(Around { raw, at, last }, &mut finds);
+                    let begun = finds.hits.iter().map(|hit| hit.start);
+                    begun.chain(finds.open).collect::<Vec<_>>()
+                };
+                let is_found_before = |start: usize| {
+                    let mut before = (start..at).filter(|before| is_special(raw[*before]));
+                    before.any(|before| found(before).contains(&start))
+                };
                 // What is written as it is for so long is found by that, whatever comes then.
-                let begun = finds.hits.iter().map(|hit| hit.start);
-                let mut begun = begun.chain(finds.open.iter().copied());
-                let later = begun.any(|start| at < start + spellings.heads.head());
-                prop_assert!(!later, "at {}", at);
+                let begun = found(at).into_iter();
+                let mut begun = begun.filter(|start| at < start + spellings.heads.head());
+                let lost = begun.find(|start| !is_found_before(*start));
+                prop_assert!(lost.is_none(), "at {}", at);
             }
         }
     }
