@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     HELD,
     log::{Log, ReadLogError},
+    retention::Class,
     row::Row,
     search::Position,
 };
@@ -49,6 +50,20 @@ pub trait CountedLog: Log {
     /// # Errors
     /// When the log cannot be read.
     fn tried(&mut self, asked: &TriedAsked) -> Result<Tried, ReadLogError>;
+
+    /// When the newest record of one of these classes was written that was removed, RFC 3339; `None` where none was
+    /// since that is kept.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    fn removed(&mut self, classes: &[Class]) -> Result<Option<String>, ReadLogError>;
+}
+
+/// The newest of these classes, of times by class.
+pub(crate) fn newest_of(each: Vec<(String, String)>, classes: &[Class]) -> Option<String> {
+    let is_asked = |class: &str| classes.iter().any(|one| one.as_str() == class);
+    let asked = each.into_iter().filter(|(class, _)| is_asked(class));
+    asked.map(|(_, newest)| newest).max()
 }
 
 /// Which attempts.

@@ -53,6 +53,9 @@ classes! {
 }
 
 impl Class {
+    /// What sandboxes ask for, and what became of that.
+    pub const TRAFFIC: &[Self] = &[Self::Dns, Self::Connect, Self::Request];
+
     /// Whose an event is.
     #[must_use]
     pub const fn of(event: Event) -> Self {

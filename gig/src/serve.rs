@@ -244,8 +244,7 @@ fn names_kept(args: &ServeArgs) -> Option<u32> {
         return None;
     }
     let each = days_of_each(&keep).into_iter();
-    let names =
-        each.filter(|(class, _)| matches!(class, Class::Dns | Class::Connect | Class::Request));
+    let names = each.filter(|(class, _)| Class::TRAFFIC.contains(class));
     names.filter_map(|(_, days)| days).min()
 }
 

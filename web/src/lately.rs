@@ -6,7 +6,10 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use gig_audit::counts::{DAYS, Decided, HostCount, HourCount, MOST_HOSTS};
+use gig_audit::{
+    counts::{DAYS, Decided, HostCount, HourCount, MOST_HOSTS},
+    retention::Class,
+};
 use http::StatusCode;
 use jiff::{SignedDuration, Timestamp};
 
@@ -109,7 +112,11 @@ fn read(app: &App, now: Timestamp) -> Result<Arc<Lately>, Problem> {
     let week = week.strftime("%Y-%m-%d").to_string();
     let decided = app.read(|log| log.decided(&first, &week))?;
     let mut lately = Lately::of(&decided, &hours, &week);
-    lately.notes.extend(forgotten(app.names_kept));
+    let removed = app.read(|log| log.removed(Class::TRAFFIC))?;
+    let well_known = back(24 * i64::from(WELL_KNOWN)).map_err(Problem::internal)?;
+    let removed = removed.filter(|newest| *newest >= format!("{well_known:.6}"));
+    let notes = forgotten(app.names_kept).or_else(|| removed.as_deref().map(removed_by_hand));
+    lately.notes.extend(notes);
     Ok(Arc::new(lately))
 }
 
@@ -171,6 +178,15 @@ fn forgotten(kept: Option<u32>) -> Option<String> {
         "Records of names are kept for {days} days (--keep): a destination that was last asked for before that is \
          called new again."
     ))
+}
+
+/// The same of records that somebody removed.
+fn removed_by_hand(newest: &str) -> String {
+    format!(
+        "Records of names were removed, the newest of {} (UTC): a destination that was last asked for before that is \
+         called new again.",
+        minute(newest)
+    )
 }
 
 fn gathered(hour: &str, counts: &[HourCount]) -> Hour {

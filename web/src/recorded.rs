@@ -20,6 +20,7 @@ use crate::{
     in_force::{InForce, Supposed, SupposedTeam},
 };
 
+mod covered;
 mod deciding;
 mod reading;
 mod simulation;

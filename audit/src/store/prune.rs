@@ -75,18 +75,22 @@ pub(super) trait Shears: Ledger {
     /// The last places of the segments that checkpoints behind number `known` speak of.
     fn since(&mut self, chain: u32, known: u64) -> Result<Vec<u64>, StoreError>;
 
-    /// Signs what is said of a segment as the chain's next checkpoint and removes what it lists; false, and
-    /// nothing done, where a checkpoint behind number `known` speaks of the same segment.
+    /// Signs what is said of a segment as the chain's next checkpoint, removes what it lists, and keeps until when
+    /// that was written and that its blocks are untidy; false, and nothing done, where a checkpoint behind number
+    /// `known` speaks of the same segment.
     fn cut(
         &mut self,
         whose: (u32, &str),
         known: u64,
         key: &SigningKey,
-        statement: &Statement,
+        going: (&Statement, &Goes),
     ) -> Result<bool, StoreError>;
 
+    /// Blocks whose terms still say what was in removed records.
+    fn untidy(&mut self) -> Result<Vec<i64>, StoreError>;
+
     /// Takes the places of removed records out of a block's terms: what was in them is not to be guessed
-    /// from the index.
+    /// from the index. It is tidy then.
     fn forget(&mut self, block: i64) -> Result<(), StoreError>;
 }
 
@@ -95,6 +99,10 @@ pub(super) fn prune(
     shears: &mut impl Shears,
     prune: &Prune<'_>,
 ) -> Result<Vec<PrunedChain>, StoreError> {
+    if !prune.dry_run {
+        // Whoever removed before may have been ended in between.
+        tidy(shears)?;
+    }
     let mut pruned = Vec::new();
     let asked = |chain: &Chain| prune.only.is_none_or(|node| node == chain.node);
     for chain in shears.chains()?.into_iter().filter(asked) {
@@ -121,6 +129,17 @@ pub(super) fn prune(
 }
 
 type Counts = BTreeMap<Class, u64>;
+
+/// What goes of a segment.
+pub(super) type Goes = BTreeMap<Class, Going>;
+
+/// Records of a class that go.
+#[derive(Debug, Default)]
+pub(super) struct Going {
+    count: u64,
+    /// When the newest was written.
+    pub(super) newest: String,
+}
 
 /// When the first record was written that no checkpoint covers: it stays, however old it is, and so do its counts.
 fn first_behind(
@@ -164,8 +183,8 @@ fn prune_chain(
             let gone = prune.dry_run
                 || left.goes.is_empty()
                 || left.write(shears, (chain, segment), &segments, prune.key)?;
-            for (class, count) in left.goes.into_iter().filter(|_| gone) {
-                *counts.entry(class).or_default() += count;
+            for (class, going) in left.goes.into_iter().filter(|_| gone) {
+                *counts.entry(class).or_default() += going.count;
             }
         }
         before = end;
@@ -192,7 +211,7 @@ fn begins_before(
 /// What stays of a segment, and what goes.
 struct Left {
     stays: Vec<Head>,
-    goes: Counts,
+    goes: Goes,
 }
 
 impl Left {
@@ -205,7 +224,7 @@ impl Left {
     ) -> Result<Result<Self, ChainFault>, StoreError> {
         let mut left = Self {
             stays: Vec::new(),
-            goes: Counts::new(),
+            goes: Goes::new(),
         };
         let others = shears.since(chain.chain, segments.count())?;
         if others.contains(&segment.last)
@@ -248,7 +267,9 @@ impl Left {
         let is_end = record.seq == chain.head.seq;
         if prune.retention.removes(&record) && !is_end {
             let class = Class::of(record.entry.event);
-            *self.goes.entry(class).or_default() += 1;
+            let going = self.goes.entry(class).or_default();
+            going.count += 1;
+            going.newest = record.time.max(std::mem::take(&mut going.newest));
         } else {
             self.stays.push(Head {
                 seq: record.seq,
@@ -288,15 +309,27 @@ impl Left {
             kept: Some(kept.finish()),
             pruned,
         };
-        if !shears.cut((chain.chain, &chain.node), known.count(), key, &statement)? {
+        let whose = (chain.chain, chain.node.as_str());
+        if !shears.cut(whose, known.count(), key, (&statement, &self.goes))? {
             return Ok(false);
         }
-        let size = i64::from(BLOCK);
-        let first = key_of(chain.chain, segment.first) / size;
-        let last = key_of(chain.chain, segment.last) / size;
-        (first..=last).try_for_each(|block| shears.forget(block))?;
+        tidy(shears)?;
         Ok(true)
     }
+}
+
+/// Makes all blocks tidy, each by itself: who writes to the record waits for one at most.
+fn tidy(shears: &mut impl Shears) -> Result<(), StoreError> {
+    let mut untidy = shears.untidy()?.into_iter();
+    untidy.try_for_each(|block| shears.forget(block))
+}
+
+/// The blocks that hold a segment.
+pub(super) fn blocks(chain: u32, statement: &Statement) -> impl Iterator<Item = i64> {
+    let size = i64::from(BLOCK);
+    let first = key_of(chain, statement.first) / size;
+    let last = key_of(chain, statement.last) / size;
+    first..=last
 }
 
 /// Some megabytes.

@@ -140,6 +140,15 @@ impl Place {
         key: &SigningKey,
         retention: &Retention,
     ) -> Vec<PrunedChain> {
+        self.try_prune(only, key, retention).unwrap()
+    }
+
+    fn try_prune(
+        &self,
+        only: Option<&str>,
+        key: &SigningKey,
+        retention: &Retention,
+    ) -> Result<Vec<PrunedChain>, super::prune::PruneError> {
         let what = Prune {
             key,
             trusted: &[],
@@ -147,7 +156,7 @@ impl Place {
             retention,
             dry_run: false,
         };
-        self.home().prune(&what).unwrap()
+        self.home().prune(&what)
     }
 
     /// Another one that holds the same. Nobody may be using this one.

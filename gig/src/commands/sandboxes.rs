@@ -226,8 +226,24 @@ fn add(args: ServerAddArgs) -> anyhow::Result<ExitStatus> {
         &json!({"server": args.name, "spec": body}),
         &said,
     )?;
-    output::remark(unshown(&spec))?;
+    output::remark(unshown(&spec).into_iter().chain(unset(&spec)))?;
     Ok(ExitStatus::SUCCESS)
+}
+
+/// Secrets that it is to have, and that nobody has set.
+fn unset(spec: &ServerSpec) -> impl Iterator<Item = String> {
+    let is_unset = |name: &&String| {
+        let path = format!("/api/v1/secrets/{}", segment(name));
+        // Where that cannot be told the server is registered all the same.
+        let secret = ask(Method::GET, &path, None).and_then(|answer| answer.json());
+        secret.is_ok_and(|secret| secret.get("set") == Some(&Value::Bool(false)))
+    };
+    let unset = spec.secrets.iter().filter(is_unset);
+    unset.map(|name| {
+        format!(
+            "there is no secret {name}, and the server does not start without it: gig secret set {name}"
+        )
+    })
 }
 
 /// What the command names of this host and its sandbox will not find.

@@ -350,8 +350,8 @@ fn shown_up_to(text: &str, most: usize) -> String {
 
 /// As many as one record of what was folded names.
 const MOST_HOSTS: usize = 16;
-/// Long enough for any real path that a person would write a rule for.
-const MOST_SHOWN: usize = 160;
+/// Long enough for any name of DNS, and any real path that a person would write a rule for.
+const MOST_SHOWN: usize = 256;
 
 #[cfg(test)]
 mod tests;

@@ -157,12 +157,14 @@ impl Outbound for NetworkOutbound {
             Ok(policy) => policy,
             Err(error) => return Some(error),
         };
-        // Where a name leads is known when it is asked, and may be another place by then.
+        let host = target.authority.clone();
         let Host::Ip(ip) = target.host else {
-            return None;
+            // Where a name leads is known when it is asked, and may be another place by then; clear text goes to
+            // what is opened alone.
+            let is_never = !target.tls && self.private.is_empty();
+            return is_never.then_some(OutboundError::ClearText { host });
         };
         let ip = ip.to_canonical();
-        let host = target.authority.clone();
         let opened = match policy.decide_connect(&target.host, target.port, None) {
             Verdict::Allow(permit) => permit.allow_private().iter().any(|net| net.contains(&ip)),
             Verdict::Deny(denial) => return Some(unreached(&target, denial.reason)),

@@ -35,6 +35,8 @@ struct Question {
     query_type: Arc<str>,
     policy: (Arc<str>, u64),
     reason: Option<DenyReason>,
+    /// What is said of a refusal beside that.
+    why: Option<Arc<str>>,
 }
 
 #[derive(Debug)]
@@ -237,6 +239,7 @@ impl NameEnforcer {
                 entry.policy_version.unwrap_or(0),
             ),
             reason: entry.reason,
+            why: entry.reason.and_then(|_| entry.findings.first().cloned()),
         };
         if self.is_repeat(&question) {
             return Ok(());

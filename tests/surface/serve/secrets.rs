@@ -263,6 +263,12 @@ fn a_server_is_handed_no_real_value() {
     let removed = appliance.gig(&["secret", "rm", "TOKEN"], "");
     assert_eq!(removed.status, 0, "{removed:?}");
     set(&["--entrusted"]);
+    // A name of which there is no secret is told at once; it may be set later.
+    let absent = ["server", "add", "absent", "--secret", "NOPE", "--", "env"];
+    let told = appliance.gig(&absent, "");
+    let how =
+        "there is no secret NOPE, and the server does not start without it: gig secret set NOPE";
+    assert!(told.status == 0 && told.errors.contains(how), "{told:?}");
     // Another one is not even registered.
     let words = ["server", "add", "more", "--secret", "TOKEN", "--", "env"];
     let refused = appliance.gig(&words, "");

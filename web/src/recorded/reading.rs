@@ -9,15 +9,18 @@ use std::{
 use gig_audit::{
     Record,
     attempts::{Gathering, Traffic, of_kept},
-    counts::{KeptAttempt, MOST_ATTEMPTS, Tried, TriedAsked, What, what},
+    counts::{KeptAttempt, Tried, TriedAsked, What, what},
     row::Row,
     search::{Filter, Page, Query},
 };
 use gig_policy::Reach;
 use jiff::SignedDuration;
 
-use super::{MOST_DAYS, Span};
-use crate::{api_error::Problem, app::App, in_force::InForce, lately::minute};
+use super::{
+    MOST_DAYS, Span,
+    covered::{Covered, before, removed},
+};
+use crate::{api_error::Problem, app::App, in_force::InForce};
 
 /// Under what somebody's traffic is decided beside their policy: the same document decides otherwise there.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -71,80 +74,6 @@ pub(super) struct Recorded {
     pub(super) groups: BTreeMap<Under, Traffic>,
     pub(super) unreadable: u64,
     pub(super) extent: Covered,
-}
-
-/// How much of the time that was asked for.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Covered {
-    /// Days.
-    days: u16,
-    /// Records before that time are not in it.
-    since: Option<String>,
-    /// Records of attempts that differ too much from others to be kept and were too many to be read.
-    left_out: u64,
-    /// New records that are not counted yet.
-    behind: u64,
-    /// More than one answer holds.
-    cut: bool,
-    /// The first day, of which all is in it: attempts are kept by days.
-    whole: Option<String>,
-    /// Refusals of which nobody knows which requests they were.
-    guessed: u64,
-    /// Days that records are kept, where that is fewer: of those before it is not known what there was.
-    kept: Option<u32>,
-}
-
-impl Covered {
-    pub(super) const fn is_complete(&self) -> bool {
-        let read = self.since.is_none() && self.left_out == 0 && self.behind == 0 && !self.cut;
-        read && self.guessed == 0 && self.kept.is_none()
-    }
-
-    /// In a sentence or two.
-    pub(super) fn words(&self) -> String {
-        let mut words = match (&self.since, self.cut) {
-            (Some(since), _) => {
-                let since = minute(since);
-                format!("Only what was recorded since {since} (UTC) was taken into account.")
-            }
-            (None, true) => "Only the newest part of that time was taken into account.".to_owned(),
-            (None, false) if self.days == 1 => "All of the last day.".to_owned(),
-            (None, false) if self.kept.is_some() => {
-                format!("What is kept of the last {} days.", self.days)
-            }
-            (None, false) => format!("All of the last {} days.", self.days),
-        };
-        if let Some(days) = self.kept {
-            words = format!(
-                "{words} Records of what is asked for are kept for {days} days (--keep): what was asked for before that \
-                 may be missing."
-            );
-        }
-        let whole = self.whole.as_ref().filter(|_| self.kept.is_none());
-        if let Some(day) = whole.filter(|_| self.since.is_none()) {
-            words = format!(
-                "{words} Attempts are kept by days: {day} (UTC) is in it from its beginning."
-            );
-        }
-        if self.guessed > 0 {
-            words = format!(
-                "{words} Of {} refusals of private addresses host and port are kept: which of their requests they \
-                 were is a guess.",
-                self.guessed
-            );
-        }
-        if self.left_out > 0 {
-            words = format!(
-                "{words} {} records more were left out: of each server and day {MOST_ATTEMPTS} attempts that differ are \
-                 kept, and of others the newest records were read.",
-                self.left_out
-            );
-        }
-        if self.behind > 0 {
-            words = format!("{words} {} new records are not counted yet.", self.behind);
-        }
-        words
-    }
 }
 
 impl Recorded {
@@ -264,18 +193,12 @@ impl<'a> Bounds<'a> {
     }
 }
 
-/// Days that records are kept, if it is fewer than were asked for.
-fn kept_less(kept: Option<u32>, asked: u16) -> Option<u32> {
-    kept.filter(|kept| *kept < u32::from(asked))
-}
-
 /// What was recorded of the span.
 pub(super) fn read(app: &App, span: &Span, whom: &Whom<'_>) -> Result<Recorded, Problem> {
     let days = span.days.clamp(1, MOST_DAYS);
-    let hours = SignedDuration::from_hours(24 * i64::from(days));
     let begun = app.clock.now();
-    let since = begun.checked_sub(hours).map_err(Problem::internal)?;
-    let since = format!("{since:.6}");
+    let since = before(begun, u32::from(days))?;
+    let (kept, removed) = removed(app, begun, days)?;
     let bounds = Bounds::read(app, whom)?;
     let under = |server: &str, profile: &str| bounds.of(server, profile).under.clone();
     let late = || app.clock.now().duration_since(begun) > WITHIN;
@@ -297,7 +220,8 @@ pub(super) fn read(app: &App, span: &Span, whom: &Whom<'_>) -> Result<Recorded, 
         read.extent = Covered {
             days,
             cut: !whole,
-            kept: kept_less(app.names_kept, days),
+            kept,
+            removed,
             ..Covered::default()
         };
         return Ok(read);
@@ -327,7 +251,8 @@ pub(super) fn read(app: &App, span: &Span, whom: &Whom<'_>) -> Result<Recorded, 
         cut: extent.cut,
         whole: since.get(..DATE).map(str::to_owned),
         guessed: 0,
-        kept: kept_less(app.names_kept, days),
+        kept,
+        removed,
     };
     let mut read = Recorded::of_kept(attempts, under);
     covered.guessed = read.groups.values().map(|one| one.guessed).sum();
@@ -415,43 +340,3 @@ pub(super) const MOST_OCTETS: usize = 64 * 1024 * 1024;
 const WITHIN: SignedDuration = SignedDuration::from_secs(10);
 /// Records of one page.
 pub(super) const AT_ONCE: usize = 1000;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_was_read_says_where_it_begins_and_what_is_a_guess() {
-        let mut covered = Covered {
-            days: 7,
-            whole: Some("2026-11-19".to_owned()),
-            ..Covered::default()
-        };
-        assert!(covered.is_complete());
-        assert_eq!(
-            covered.words(),
-            "All of the last 7 days. Attempts are kept by days: 2026-11-19 (UTC) is in it from its beginning."
-        );
-        covered.guessed = 3;
-        assert!(!covered.is_complete());
-        assert!(
-            covered.words().contains("Of 3 refusals"),
-            "{}",
-            covered.words()
-        );
-        // What retention removed is not claimed.
-        assert_eq!(kept_less(Some(7), 7), None);
-        covered = Covered {
-            days: 30,
-            kept: kept_less(Some(7), 30),
-            whole: covered.whole,
-            ..Covered::default()
-        };
-        assert!(!covered.is_complete());
-        assert_eq!(
-            covered.words(),
-            "What is kept of the last 30 days. Records of what is asked for are kept for 7 days (--keep): what was asked for \
-             before that may be missing."
-        );
-    }
-}

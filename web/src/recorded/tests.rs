@@ -269,6 +269,43 @@ async fn what_a_floor_denies_is_simulated_as_denied() {
 }
 
 #[tokio::test]
+async fn what_was_removed_of_the_time_is_not_claimed() {
+    let (lab, sandbox) = with_a_floor().await;
+    let of = async |sandbox: Option<String>| {
+        let span = Span {
+            days: 7,
+            policy: None,
+            server: Some("mail".to_owned()).filter(|_| sandbox.is_none()),
+            sandbox,
+        };
+        let made = simulate(&lab.app, "p".to_owned(), DRAFT.to_owned(), span).await;
+        let made = made.unwrap();
+        (made.complete, made.covered)
+    };
+    let removed = |class: &str, days: i64| {
+        let newest = lab.app.now() - jiff::SignedDuration::from_hours(24 * days);
+        let record = rusqlite::Connection::open(lab.record()).unwrap();
+        let keep = "INSERT OR REPLACE INTO removed (chain, class, newest) VALUES (1, ?1, ?2)";
+        record
+            .execute(keep, (class, format!("{newest:.6}")))
+            .unwrap();
+    };
+    // Longer ago, and of what is not asked for.
+    removed("dns", 8);
+    removed("access", 1);
+    for sandbox in [None, Some(sandbox.to_string())] {
+        removed("request", 8);
+        assert!(of(sandbox.clone()).await.0);
+        removed("request", 6);
+        let (complete, words) = of(sandbox).await;
+        assert!(
+            !complete && words.contains("were removed, the newest of"),
+            "{words}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn what_the_newest_version_does_already_is_no_change_of_a_draft() {
     let (lab, _sandbox) = with_a_floor().await;
     let listed = async |policy: &str, server: &str| {

@@ -9,12 +9,13 @@ use crate::{
     counts::{
         CountedLog, Decided, HostCount, HourCount, Tried, TriedAsked,
         counting::{Counted, Ledger, Line, Most, Step},
-        reading,
+        newest_of, reading,
         removing::{Kept, MOST_DROPPED, Old},
         shares::Shares,
         tally::{Known, Tally},
     },
     log::ReadLogError,
+    retention::Class,
     store::StoreError,
 };
 
@@ -51,6 +52,18 @@ impl CountedLog for PostgresLog {
 
     fn tried(&mut self, asked: &TriedAsked) -> Result<Tried, ReadLogError> {
         Ok(self.at_once(|log| reading::tried(log, asked))?)
+    }
+
+    fn removed(&mut self, classes: &[Class]) -> Result<Option<String>, ReadLogError> {
+        let each = self.ask("read", |link| {
+            let look = "SELECT class, max(newest) FROM audit_removed GROUP BY class";
+            let rows = link.asked(link.client().query(look, &[]))?;
+            let each = rows
+                .iter()
+                .map(|row| Ok((get(link, row, 0)?, get(link, row, 1)?)));
+            each.collect::<Result<Vec<(String, String)>, LinkError>>()
+        })?;
+        Ok(newest_of(each, classes))
     }
 }
 

@@ -17,7 +17,7 @@ use crate::{
     signing::SigningKey,
     store::{
         StoreError,
-        prune::{self, Prune, PruneError, PrunedChain, Shears},
+        prune::{self, Goes, Prune, PruneError, PrunedChain, Shears},
     },
 };
 
@@ -51,7 +51,7 @@ impl Shears for PostgresLog {
         (chain, node): (u32, &str),
         known: u64,
         key: &SigningKey,
-        statement: &Statement,
+        (statement, goes): (&Statement, &Goes),
     ) -> Result<bool, StoreError> {
         // Begun anew where the connection was lost: then somebody has signed for it, or nobody.
         self.ask("prune", |link| {
@@ -67,8 +67,30 @@ impl Shears for PostgresLog {
                 let remove = "DELETE FROM audit_record r USING unnest($1::int8[], $2::int8[]) AS gone (first, last)
                               WHERE r.position BETWEEN gone.first AND gone.last";
                 link.asked(link.client().execute(remove, &[&first, &last]))?;
+                let blocks: Vec<i64> = prune::blocks(chain, statement).collect();
+                let untidy = "INSERT INTO audit_untidy (block) SELECT * FROM unnest($1::int8[])
+                              ON CONFLICT DO NOTHING";
+                link.asked(link.client().execute(untidy, &[&blocks]))?;
+                let keep = "INSERT INTO audit_removed (chain, class, newest)
+                            SELECT $1::int4, * FROM unnest($2::text[], $3::text[])
+                            ON CONFLICT (chain, class)
+                            DO UPDATE SET newest = GREATEST(audit_removed.newest, excluded.newest)";
+                let (classes, newest): (Vec<&str>, Vec<&str>) = goes
+                    .iter()
+                    .map(|(class, going)| (class.as_str(), going.newest.as_str()))
+                    .unzip();
+                let chain = chain.cast_signed();
+                link.asked(link.client().execute(keep, &[&chain, &classes, &newest]))?;
                 Ok(true)
             })
+        })
+    }
+
+    fn untidy(&mut self) -> Result<Vec<i64>, StoreError> {
+        self.ask("prune", |link| {
+            let look = "SELECT block FROM audit_untidy ORDER BY block";
+            let rows = link.asked(link.client().query(look, &[]))?;
+            rows.iter().map(|row| get(link, row, 0)).collect()
         })
     }
 
@@ -100,7 +122,8 @@ impl Shears for PostgresLog {
             // but who prunes, too, and comes to the same.
             let write = "
                 WITH gone AS (
-                    DELETE FROM audit_posting WHERE block = $1 AND drawer <> ALL($2::int2[]))
+                    DELETE FROM audit_posting WHERE block = $1 AND drawer <> ALL($2::int2[])),
+                tidy AS (DELETE FROM audit_untidy WHERE block = $1)
                 UPDATE audit_posting p SET terms = kept.terms
                 FROM unnest($2::int2[], $3::bytea[]) AS kept (drawer, terms)
                 WHERE p.block = $1 AND p.drawer = kept.drawer AND p.terms <> kept.terms";

@@ -12,12 +12,13 @@ use crate::{
     counts::{
         CountedLog, Decided, HostCount, HourCount, Tried, TriedAsked,
         counting::{Counted, Ledger, Line, Most, Step},
-        reading,
+        newest_of, reading,
         removing::{Kept, MOST_DROPPED, Old},
         shares::Shares,
         tally::{Known, Tally},
     },
     log::ReadLogError,
+    retention::Class,
     store::StoreError,
 };
 
@@ -43,13 +44,29 @@ impl CountedLog for SqliteLog {
     fn tried(&mut self, asked: &TriedAsked) -> Result<Tried, ReadLogError> {
         Ok(self.at_once(|log| reading::tried(log, asked))?)
     }
+
+    fn removed(&mut self, classes: &[Class]) -> Result<Option<String>, ReadLogError> {
+        let read = || {
+            // One that is older than this has never said.
+            if !has_table(&self.connection, "removed")? {
+                return Ok(None);
+            }
+            let look = "SELECT class, max(newest) FROM removed GROUP BY class";
+            let mut look = self.connection.prepare_cached(look)?;
+            let each = look.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            let each: Vec<(String, String)> = each.collect::<Result<_, _>>()?;
+            Ok(newest_of(each, classes))
+        };
+        let read = read();
+        Ok(self.told("read", read)?)
+    }
 }
 
 impl Ledger for SqliteLog {
     fn marks(&mut self) -> Result<BTreeMap<u32, Counted>, StoreError> {
         let read = || {
             // One that is older than counts are has none.
-            if !has_table(&self.connection)? {
+            if !has_table(&self.connection, "counted")? {
                 return Ok(BTreeMap::new());
             }
             self.connection
@@ -124,7 +141,7 @@ impl Ledger for SqliteLog {
 
     fn hours(&mut self, since: &str) -> Result<Vec<HourCount>, StoreError> {
         let read = || {
-            if !has_table(&self.connection)? {
+            if !has_table(&self.connection, "counted")? {
                 return Ok(Vec::new());
             }
             self.connection
@@ -147,7 +164,7 @@ impl Ledger for SqliteLog {
 
     fn hosts(&mut self, since: &str) -> Result<Vec<HostCount>, StoreError> {
         let read = || {
-            if !has_table(&self.connection)? {
+            if !has_table(&self.connection, "counted")? {
                 return Ok(Vec::new());
             }
             // `+`: sorted here, not read by name, which is a look at every day that is kept.
@@ -177,7 +194,7 @@ impl Ledger for SqliteLog {
 
     fn known_before(&mut self, day: &str, hosts: &[String]) -> Result<Vec<String>, StoreError> {
         let read = || {
-            if !has_table(&self.connection)? {
+            if !has_table(&self.connection, "counted")? {
                 return Ok(Vec::new());
             }
             let mut look = self
@@ -196,7 +213,7 @@ impl Ledger for SqliteLog {
 
     fn attempts(&mut self, asked: &TriedAsked, most: Most) -> Result<Vec<Line>, StoreError> {
         let read = || {
-            if !has_table(&self.connection)? {
+            if !has_table(&self.connection, "counted")? {
                 return Ok(Vec::new());
             }
             let mut look = self.connection.prepare_cached(
@@ -334,8 +351,8 @@ fn drop_some(
     })
 }
 
-fn has_table(connection: &Connection) -> Result<bool, rusqlite::Error> {
+fn has_table(connection: &Connection, name: &str) -> Result<bool, rusqlite::Error> {
     connection
-        .prepare_cached("SELECT count(*) FROM sqlite_schema WHERE name = 'counted'")?
-        .query_row([], |row| row.get(0))
+        .prepare_cached("SELECT count(*) FROM sqlite_schema WHERE name = ?1")?
+        .query_row([name], |row| row.get(0))
 }

@@ -14,7 +14,7 @@ use crate::{
     signing::SigningKey,
     store::{
         StoreError,
-        prune::{self, Prune, PruneError, PrunedChain, Shears},
+        prune::{self, Goes, Prune, PruneError, PrunedChain, Shears},
     },
 };
 
@@ -69,10 +69,21 @@ impl Shears for SqliteLog {
         whose: (u32, &str),
         known: u64,
         key: &SigningKey,
-        statement: &Statement,
+        going: (&Statement, &Goes),
     ) -> Result<bool, StoreError> {
-        let done = cut(&mut self.connection, whose, known, (key, statement));
+        let done = cut(&mut self.connection, whose, known, key, going);
         self.told("prune", done)
+    }
+
+    fn untidy(&mut self) -> Result<Vec<i64>, StoreError> {
+        let read = || {
+            let mut look = self
+                .connection
+                .prepare_cached("SELECT block FROM untidy ORDER BY block")?;
+            look.query_map([], |row| row.get(0))?.collect()
+        };
+        let read = read();
+        self.told("prune", read)
     }
 
     fn forget(&mut self, block: i64) -> Result<(), StoreError> {
@@ -85,7 +96,8 @@ fn cut(
     connection: &mut Connection,
     (chain, node): (u32, &str),
     known: u64,
-    (key, statement): (&SigningKey, &Statement),
+    key: &SigningKey,
+    (statement, goes): (&Statement, &Goes),
 ) -> Result<bool, rusqlite::Error> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     if seal::since(&transaction, chain, known)?.contains(&statement.last) {
@@ -97,6 +109,17 @@ fn cut(
         transaction
             .prepare_cached("DELETE FROM record WHERE position BETWEEN ?1 AND ?2")?
             .execute([first, last])?;
+    }
+    for block in prune::blocks(chain, statement) {
+        transaction
+            .prepare_cached("INSERT OR IGNORE INTO untidy (block) VALUES (?1)")?
+            .execute([block])?;
+    }
+    for (class, going) in goes {
+        let keep = "INSERT INTO removed (chain, class, newest) VALUES (?1, ?2, ?3)
+                    ON CONFLICT (chain, class) DO UPDATE SET newest = max(newest, excluded.newest)";
+        let mut keep = transaction.prepare_cached(keep)?;
+        keep.execute((chain, class.as_str(), &going.newest))?;
     }
     transaction.commit()?;
     Ok(true)
@@ -134,6 +157,9 @@ fn forget(connection: &mut Connection, block: i64) -> Result<(), rusqlite::Error
                 .execute((block, term, encode(&left)))?;
         }
     }
+    transaction
+        .prepare_cached("DELETE FROM untidy WHERE block = ?1")?
+        .execute([block])?;
     transaction.commit()
 }
 

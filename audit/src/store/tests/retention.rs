@@ -20,6 +20,7 @@ on_both! {
     a_database_without_the_keys_word_is_broken_and_is_not_pruned,
     two_who_prune_at_once_do_not_contradict_each_other,
     only_the_chain_that_is_named_loses_records,
+    what_was_removed_leaves_the_index_also_where_that_was_interrupted,
     a_record_that_was_kept_elsewhere_is_missed_and_one_that_was_removed_is_not_believed,
 }
 
@@ -148,7 +149,14 @@ async fn old_records_go_by_their_class_and_the_rest_stays_proved(place: Place) {
     let kept_until = |seq| place.log().kept_until(&Marks([(1, seq)].into())).unwrap();
     assert_eq!(kept_until(9000), [(1, 9000)].into());
     assert_eq!(kept_until(70), [(1, 70)].into());
+    let removed = |classes: &[Class]| place.log().removed(classes).unwrap();
+    assert_eq!(removed(Class::ALL), None);
+    let all = place.all();
+    let of_names = all.iter().filter(|found| found.row.event == "dns");
+    let newest = of_names.map(|found| found.row.time.clone()).max();
     let went = pruned(&place, &in_days(8, &[]));
+    assert_eq!(removed(Class::TRAFFIC), newest);
+    assert_eq!(removed(&[Class::Connect, Class::Request]), None);
     assert_eq!(
         went.into_iter().collect::<Vec<_>>(),
         [(Class::Dns, 9000 / 7)]
@@ -293,6 +301,41 @@ async fn two_who_prune_at_once_do_not_contradict_each_other(place: Place) {
     });
     assert_eq!(total, 8999);
     assert_eq!(whole(&place).signed.unwrap().pruned, 8999);
+}
+
+async fn what_was_removed_leaves_the_index_also_where_that_was_interrupted(place: Place) {
+    record(&place, 9000).await;
+    let (recorder, owner) = place.start("n");
+    place.indexed();
+    owner.close(PATIENCE);
+    drop(recorder);
+    let terms = || place.blocks_with(term::term(term::Field::Event, "dns"));
+    assert_eq!(terms(), 2);
+    // Ended behind the first segment's records, before its index.
+    let (stop, go) = match &place {
+        Place::Sqlite(_) => (
+            "CREATE TRIGGER stop BEFORE DELETE ON posting BEGIN SELECT RAISE(ABORT, 'stopped'); END",
+            "DROP TRIGGER stop",
+        ),
+        Place::Postgres(_) => (
+            "CREATE FUNCTION stop() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RAISE EXCEPTION 'stopped'; END$$;
+             CREATE TRIGGER stop BEFORE DELETE OR UPDATE ON @posting EXECUTE FUNCTION stop()",
+            "DROP FUNCTION stop CASCADE",
+        ),
+    };
+    place.harm(stop);
+    let old = in_days(8, &[]);
+    place.try_prune(None, &key(1), &old).unwrap_err();
+    assert_eq!(terms(), 2);
+    place.harm(go);
+    // Nothing of that segment goes any more, and the index is tidied all the same.
+    let went = pruned(&place, &old);
+    assert!(
+        went.get(&Class::Dns).is_some_and(|count| *count < 9000 / 7),
+        "{went:?}"
+    );
+    assert_eq!(terms(), 0);
+    assert_eq!(whole(&place).signed.unwrap().pruned, 9000 / 7);
 }
 
 /// The same key signs both.
