@@ -8,7 +8,11 @@ use std::path::Path;
 
 use crate::covered;
 use crate::hub_protocol::Step;
+use crate::id_map::is_powerless_root;
 
+/// For a root that may not even map its own id.
+pub(crate) const POWERLESS_ROOT: &str = "run gig as another user than root, or leave root CAP_SETUID, CAP_SETGID and \
+                                         CAP_SETFCAP (in a container, --cap-add each)";
 const APPARMOR: &str = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns";
 const DEBIAN: &str = "/proc/sys/kernel/unprivileged_userns_clone";
 
@@ -19,6 +23,7 @@ pub(crate) fn of(step: Option<Step>, errno: Option<i32>) -> String {
     }
     match step {
         Some(Step::Unshare) | None => user_namespaces(),
+        Some(Step::Identity) if is_powerless_root() => POWERLESS_ROOT.to_owned(),
         Some(Step::Identity) => {
             "apt-get install uidmap, and give the user 65,536 ids in /etc/subuid and /etc/subgid"
                 .to_owned()

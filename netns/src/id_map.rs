@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use rustix::process::{getegid, geteuid};
-use rustix::thread::{CapabilitySet, no_new_privs};
+use rustix::thread::{CapabilitySet, capability_is_in_bounding_set, no_new_privs};
 
 use crate::plan::HubIds;
 
@@ -255,15 +255,23 @@ pub(crate) fn helper(program: &str) -> Option<&'static str> {
 }
 
 fn may_set_ids() -> bool {
-    rustix::thread::capabilities(None).is_ok_and(|sets| {
-        sets.effective
-            .contains(CapabilitySet::SETUID | CapabilitySet::SETGID)
-    })
+    has(CapabilitySet::SETUID | CapabilitySet::SETGID)
 }
 
-/// Whether a process of ours may gain rights: the helpers have theirs from being set-id.
+/// Whether the caller is root and may not even map its own id: root's takes a right of its own (Linux 5.12).
+pub(crate) fn is_powerless_root() -> bool {
+    geteuid().is_root() && !may_set_ids() && !has(CapabilitySet::SETFCAP)
+}
+
+fn has(capabilities: CapabilitySet) -> bool {
+    rustix::thread::capabilities(None).is_ok_and(|sets| sets.effective.contains(capabilities))
+}
+
+/// Whether a process of ours may gain rights: the helpers have theirs from being set-id, and none that is bounded away.
 pub(crate) fn lets_helpers() -> bool {
+    let mut rights = [CapabilitySet::SETUID, CapabilitySet::SETGID].into_iter();
     no_new_privs() == Ok(false)
+        && rights.all(|right| capability_is_in_bounding_set(right) == Ok(true))
 }
 
 /// The first range of `wanted` ids from [`ROOT_BASE`] on that the current user

@@ -13,9 +13,10 @@ use std::os::fd::OwnedFd;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt};
 
+use crate::cure::POWERLESS_ROOT;
 use crate::hub::{Hub, HubConfig, Lease, LeaseError, Spawn, SpawnNetwork, StartHubError};
 use crate::hub_protocol::Step;
-use crate::id_map::{HostIds, MapWriter, helper, lets_helpers, to_give};
+use crate::id_map::{HostIds, MapWriter, helper, is_powerless_root, lets_helpers, to_give};
 use crate::listener::Listeners;
 use crate::{HUB_ARGUMENT, Ipv4Net, sys};
 
@@ -315,15 +316,20 @@ fn ids_found(ids: HostIds) -> Finding {
             },
         },
         HostIds::Single => {
-            let (what, cure) = if helper("newuidmap").is_none() {
+            let (what, cure) = if is_powerless_root() {
+                ("root has no capabilities here", POWERLESS_ROOT.to_owned())
+            } else if helper("newuidmap").is_none() {
                 (
                     "newuidmap is not installed",
                     "apt-get install uidmap".to_owned(),
                 )
             } else if !lets_helpers() {
                 (
-                    "newuidmap is let nothing here: no process of this service may gain a right (NoNewPrivileges)",
-                    "leave NoNewPrivileges= and CapabilityBoundingSet= out of its unit".to_owned(),
+                    "newuidmap is let nothing here: no process may gain a right (NoNewPrivileges, or a capability \
+                     bounding set without CAP_SETUID and CAP_SETGID)",
+                    "leave NoNewPrivileges= and CapabilityBoundingSet= out of its unit; in a container, --cap-add \
+                     SETUID --cap-add SETGID"
+                        .to_owned(),
                 )
             } else {
                 (

@@ -272,17 +272,23 @@ fn a_user_whom_nothing_gives_ids_is_told_what_would() {
     let (status, findings) = examined(ids, nobody);
     assert_eq!(status, 0, "{findings}");
     holds(told(&findings, name, "works"), "found", "200000");
-    // A service that may gain no rights has ids, and newuidmap gives it none.
-    let bound = nobody.replace("setpriv ", "setpriv --no-new-privs ");
-    let (status, findings) = examined(ids, &bound);
-    let check = told(&findings, name, "limited");
-    holds(check, "found", "NoNewPrivileges");
-    holds(
-        check,
-        "cure",
-        "leave NoNewPrivileges= and CapabilityBoundingSet= out",
-    );
-    assert_eq!(status, 0, "{findings}");
+    // A service that may gain no rights, or a container without any, has ids, and newuidmap gives it none.
+    for bound in ["--no-new-privs", "--bounding-set=-all"] {
+        let bound = nobody.replace("setpriv ", &format!("setpriv {bound} "));
+        let (status, findings) = examined(ids, &bound);
+        let check = told(&findings, name, "limited");
+        holds(check, "found", "NoNewPrivileges");
+        holds(
+            check,
+            "cure",
+            "leave NoNewPrivileges= and CapabilityBoundingSet= out",
+        );
+        assert_eq!(status, 0, "{findings}");
+    }
+    let (status, findings) = examined("", "setpriv --bounding-set=-all");
+    let check = told(&findings, "id map", "missing");
+    holds(check, "cure", "another user than root");
+    assert_eq!(status, 1, "{findings}");
     let helper = format!("{ids} mount --bind /dev/null /usr/bin/newuidmap");
     let none = "mount --bind /dev/null /etc/subuid; chmod 755 $FOLDER; mkdir -m 777 $FOLDER/data";
     for (lacking, cure) in [
