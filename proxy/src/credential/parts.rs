@@ -5,7 +5,10 @@
 use std::sync::Arc;
 
 use http::HeaderName;
-use memchr::{memchr_iter, memmem::Finder};
+use memchr::{
+    memchr_iter,
+    memmem::{self, Finder},
+};
 
 use super::{
     digested::DIGESTS,
@@ -80,6 +83,13 @@ impl Parts {
             before: Spot::default(),
             untold: None,
         }
+    }
+
+    /// Whether something that is written into a part would end it, at the beginning of a line or anywhere else: who
+    /// makes a boundary of what a value holds means no part.
+    pub(super) fn would_end(&self, written: &[u8]) -> bool {
+        let divides = self.delimiter.needle().trim_ascii_start();
+        memmem::find(written, divides).is_some()
     }
 
     /// Takes the next octets, before they are asked about.

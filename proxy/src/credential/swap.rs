@@ -188,6 +188,19 @@ impl Swap {
                 .unplaced(format!("secret {} stays out of {unplaced}", secret.name));
             return Err(RewriteError::Unplaceable);
         }
+        let written = out.get(before..).unwrap_or_default();
+        if self
+            .parts
+            .as_ref()
+            .is_some_and(|parts| parts.would_end(written))
+        {
+            let text = format!(
+                "secret {} stays out of a part, which it would end",
+                secret.name
+            );
+            self.tally.unplaced(text);
+            return Err(RewriteError::Unplaceable);
+        }
         let resized = out.len() - before != length;
         let told = match spot.told {
             Told::Nothing => false,

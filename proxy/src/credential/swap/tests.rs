@@ -87,6 +87,14 @@ fn a_value_is_written_as_its_part_wants_it_and_ends_no_head() {
     let json = "--b\r\nContent-Type: application/json\r\n\r\n{\"k\":\"<\"}\r\n--b--";
     let head = "--b\r\nA: b; filename=\"<\"\r\n\r\nx\r\n--b--";
     for cut in 0..80 {
+        for value in ["a\r\n--b\r\nA: c\r\n\r\nd", "--b--"] {
+            assert_eq!(
+                of(value, plain, cut),
+                Err(RewriteError::Unplaceable),
+                "{cut}"
+            );
+        }
+        assert_eq!(of("a\n--c", plain, cut), Ok(plain.replace('<', "a\n--c")));
         assert_eq!(
             of("a\"b", plain, cut),
             Ok(plain.replace('<', "a\"b")),
