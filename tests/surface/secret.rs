@@ -160,6 +160,56 @@ fn versions_rotate_revoke_and_are_forgotten() {
     assert_eq!(vault.gig(&["secret", "rm", "T"], "").status, 125);
 }
 
+/// A value that another took the place of serves no more, and one alone makes no other kind of what is there.
+#[test]
+fn what_becomes_of_a_secret_is_said_where_it_is_changed() {
+    let vault = Vault::new();
+    let set = ["secret", "set", "T", "--kind", "basic"];
+    vault.ok(&set, "user:first");
+    let other = vault.gig(&["secret", "set", "T"], "a value");
+    let told = "T is of kind basic, its value from: embedded, and would be no more: `gig secret rotate T` gives it \
+                another value";
+    assert!(
+        other.status == 125 && other.errors.contains(told),
+        "{other:?}"
+    );
+    let never = [&set[..], &["--expires", "0s"]].concat();
+    let never = vault.gig(&never, "user:value");
+    assert!(
+        never.status == 125 && never.errors.contains("may never be used"),
+        "{never:?}"
+    );
+    vault.ok(&["secret", "rotate", "T", "--grace", "1h"], "user:second");
+    let revoked = vault.gig(&["secret", "rm", "T", "--version", "2"], "");
+    let told = "T has no value to be used now: `gig secret rotate T` gives it one";
+    assert!(
+        revoked.status == 0 && revoked.output.contains(told),
+        "{revoked:?}"
+    );
+    let listed = vault.ok(&["secret", "ls"], "");
+    let states = &listed["secrets"][0]["versions"];
+    assert_eq!(
+        (&states[0]["state"], &states[1]["state"]),
+        (&"grace".into(), &"revoked".into())
+    );
+    vault.ok(
+        &[
+            "secret",
+            "set",
+            "C",
+            "--custody",
+            "--passphrase-file",
+            &vault.file("pass", "long enough passphrase"),
+        ],
+        "v1 of custody",
+    );
+    let out = vault.gig(&["secret", "set", "C"], "v2 of custody");
+    assert!(
+        out.status == 125 && out.errors.contains("C is in custody, and would be no more"),
+        "{out:?}"
+    );
+}
+
 /// Without its key the vault's values would not be looked for in what programs send.
 #[test]
 fn nothing_starts_with_a_master_key_that_is_none() {

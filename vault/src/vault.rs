@@ -374,10 +374,13 @@ impl View {
         RootId::of(self.root(row))
     }
 
-    /// The newest version that may be used at `now`.
+    /// The newest version, where that may be used at `now`: one that it took the place of is known for its grace
+    /// time, and serves no more.
     #[must_use]
     pub fn current<'a>(&'a self, name: &'a str, now: Timestamp) -> Option<&'a VersionRow> {
-        self.versions(name).rev().find(|row| row.is_usable(now))
+        let newest = self.versions(name).next_back();
+        // Also where the one that took its place is forgotten.
+        newest.filter(|row| row.retires.is_none() && row.is_usable(now))
     }
 }
 

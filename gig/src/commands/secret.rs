@@ -6,7 +6,9 @@ use anyhow::{Context, anyhow, bail};
 use gig_policy::SecretName;
 use gig_vault::{
     Definition, ParseDefinitionError, ShapeDefinition, UseVaultError, Vault,
-    master_key::MasterKeySource, provider::ProviderDefinition, vault::NewVersion,
+    master_key::MasterKeySource,
+    provider::ProviderDefinition,
+    vault::{Listed, NewVersion, VersionState},
 };
 use serde_json::json;
 
@@ -49,6 +51,7 @@ pub(crate) fn set(args: &SecretSetArgs) -> anyhow::Result<ExitStatus> {
     // Record and key first: whoever has none should not type a value in vain.
     let changes = Changes::open(args.change.audit.as_deref())?;
     let vault = secrets::open_recorded(&changes)?;
+    refuse_another_kind(&vault, args, &name)?;
     if args.custody {
         secrets::unlock(&vault, &args.passphrase, &[name.as_str()])?;
     }
@@ -71,6 +74,32 @@ pub(crate) fn set(args: &SecretSetArgs) -> anyhow::Result<ExitStatus> {
     let set = vault.set(&name, &definition, &new);
     let version = changes.close(set.map_err(anyhow::Error::from))?;
     report(&vault, &name, version, taken.as_ref(), args.output.json)
+}
+
+/// What is there may be a key that goes nowhere itself: a value alone must not make one of it that does.
+fn refuse_another_kind(
+    vault: &Vault,
+    args: &SecretSetArgs,
+    name: &SecretName,
+) -> anyhow::Result<()> {
+    let is_it = |one: &Listed| one.name == name.as_str() && one.removed.is_none();
+    let Some(there) = vault.list()?.into_iter().find(is_it) else {
+        return Ok(());
+    };
+    let is_told = args.kind.is_some() || args.definition.is_some();
+    let embedded = there.provider == ProviderDefinition::Embedded.name();
+    let is_plain = there.kind == Definition::default().kind.kind().name() && embedded;
+    let (is, how) = match (is_told || is_plain, there.custody && !args.custody) {
+        (false, _) => (
+            format!("of kind {}, its value from: {}", there.kind, there.provider),
+            "--kind or --definition defines it anew",
+        ),
+        (true, true) => ("in custody".to_owned(), "--custody keeps it there"),
+        (true, false) => return Ok(()),
+    };
+    bail!(
+        "{name} is {is}, and would be no more: `gig secret rotate {name}` gives it another value; {how}"
+    )
 }
 
 /// `gig secret rotate NAME`, `gig secret rotate --master`.
@@ -173,7 +202,8 @@ pub(crate) fn remove(args: &SecretRmArgs) -> anyhow::Result<ExitStatus> {
         bail!("there is no secret named {name}: the vault is empty");
     }
     let changes = Changes::open(args.change.audit.as_deref())?;
-    let removed = secrets::open_recorded(&changes)?.remove(&name, args.version, args.forget);
+    let vault = secrets::open_recorded(&changes)?;
+    let removed = vault.remove(&name, args.version, args.forget);
     let removed = changes.close(removed.map_err(anyhow::Error::from))?;
     let document = json!({
         "name": name.as_str(),
@@ -185,7 +215,7 @@ pub(crate) fn remove(args: &SecretRmArgs) -> anyhow::Result<ExitStatus> {
         Some(version) => format!("version {version} of {name}"),
         None => name.to_string(),
     };
-    let text = if args.forget {
+    let mut text = if args.forget {
         format!("{what} is gone and forgotten")
     } else {
         format!(
@@ -193,6 +223,15 @@ pub(crate) fn remove(args: &SecretRmArgs) -> anyhow::Result<ExitStatus> {
              (--forget forgets it)"
         )
     };
+    let is_served = |one: &Listed| {
+        let mut versions = one.versions.iter();
+        versions.any(|version| version.state == VersionState::Current)
+    };
+    if args.version.is_some() && !is_served(&vault.listed(&name)?) {
+        text += &format!(
+            "\n{name} has no value to be used now: `gig secret rotate {name}` gives it one"
+        );
+    }
     output::print(args.output.json, &document, &text)?;
     Ok(ExitStatus::SUCCESS)
 }
@@ -280,10 +319,15 @@ fn name(text: &str) -> anyhow::Result<SecretName> {
 }
 
 fn refuse_values(args: &ValueArgs) -> anyhow::Result<()> {
-    if args.on_the_command_line.is_empty() {
-        return Ok(());
+    if !args.on_the_command_line.is_empty() {
+        bail!("{ON_THE_COMMAND_LINE}");
     }
-    bail!("{ON_THE_COMMAND_LINE}")
+    if args.expires == Some(Duration::ZERO) {
+        bail!(
+            "--expires 0s is a value that may never be used: say for how long it may, or leave --expires out"
+        );
+    }
+    Ok(())
 }
 
 const ON_THE_COMMAND_LINE: &str = "a value is never taken from the command line, where every process \

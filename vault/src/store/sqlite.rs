@@ -171,7 +171,13 @@ impl Store for SqliteStore {
         inner.seen = None;
         let committed = inner.commit(generation, changes);
         match committed {
-            Ok(true) => Ok(()),
+            Ok(true) => {
+                if inner.empty_log().is_ok_and(|is_busy| is_busy) {
+                    let place = self.place.display();
+                    tracing::warn!("{place}-wal holds what was before until nobody reads it");
+                }
+                Ok(())
+            }
             Ok(false) => Err(CommitError::Overtaken),
             Err(error) => Err(self.failed("write", &error).into()),
         }
@@ -222,6 +228,17 @@ impl Inner {
         }
     }
 
+    /// Has the log hold nothing any more that is not in the database: what was removed, or sealed with another key, is
+    /// in it for as long as any process has the database open otherwise. True while others read.
+    fn empty_log(&mut self) -> Result<bool, rusqlite::Error> {
+        self.connection.busy_timeout(SHORT_PATIENCE)?;
+        let emptied = self
+            .connection
+            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
+        self.connection.busy_timeout(PATIENCE)?;
+        emptied
+    }
+
     /// False when something changed since `generation`.
     fn commit(&mut self, generation: u64, changes: &[Change]) -> Result<bool, rusqlite::Error> {
         let transaction = self
@@ -244,6 +261,8 @@ impl Inner {
 
 /// A writer holds the database for milliseconds; a slow disk for longer.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Nobody's reading takes that long.
+const SHORT_PATIENCE: Duration = Duration::from_secs(2);
 /// Three seconds of another process that makes the same tables.
 const TRIES: u32 = 60;
 const PAUSE: Duration = Duration::from_millis(50);
