@@ -7,7 +7,7 @@
 mod copy;
 mod drawn;
 mod elsewhere;
-mod environment;
+pub(crate) mod environment;
 mod job;
 mod left_behind;
 pub(crate) mod policy;

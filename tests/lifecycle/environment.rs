@@ -346,3 +346,17 @@ fn what_is_covered_of_a_project_is_told_at_the_start() {
         .sh("true");
     assert_eq!(quiet.success().error_text(), "");
 }
+
+/// What opens the vault is given to no program, whatever it is called.
+#[test]
+fn the_vaults_key_enters_no_sandbox() {
+    let lab = Lab::new();
+    let key = "7a".repeat(32);
+    let as_another = format!("MINE=x{key}");
+    for (option, name) in [("GIG_MASTER_KEY", "GIG_MASTER_KEY"), (&*as_another, "MINE")] {
+        let subject = lab.gig().host_env("GIG_MASTER_KEY", &key);
+        let run = subject.option(["--env", option]).run(["env"]);
+        let told = format!("--env {name}: it holds the vault's own key (GIG_MASTER_KEY)");
+        let _run = run.exits(125).complains(&told);
+    }
+}

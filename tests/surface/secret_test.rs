@@ -202,7 +202,8 @@ fn a_test_tells_what_has_ended_and_what_cannot_stand_in_a_place() {
         &[&USER[..], &["--header", "Authorization: {TOKEN}"]].concat(),
         "cannot stand in",
     );
-    vault.set(&["TOKEN", "--expires", "0s"], VALUE);
+    vault.set(&["TOKEN", "--expires", "1s"], VALUE);
+    std::thread::sleep(std::time::Duration::from_secs(2));
     vault.refused(&USER, "expired");
     vault.set(&["TOKEN"], VALUE);
     assert_eq!(vault.gig(&["rm", "TOKEN", "--version", "3"], "").status, 0);

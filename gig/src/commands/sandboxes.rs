@@ -19,7 +19,7 @@ use crate::{
     exit_status::ExitStatus,
     local_api::{Asking, ask, segment, whole},
     output::{self, printable},
-    run::settings::own_path,
+    run::{environment::refuse_own_key, settings::own_path},
     server_files,
 };
 
@@ -161,6 +161,7 @@ fn add(args: ServerAddArgs) -> anyhow::Result<ExitStatus> {
                 .and_then(|value| value.into_string().ok())
                 .with_context(|| format!("--env {}: it is not set here", arg.name))?,
         };
+        refuse_own_key(&arg.name, value.as_ref())?;
         env.insert(arg.name, value);
     }
     let mut read_only = Vec::new();

@@ -3,7 +3,10 @@
 //! A caller may override any of the built ones, `HTTPS_PROXY` included: what a variable says opens
 //! nothing.
 
-use std::ffi::OsString;
+use std::{
+    ffi::{OsStr, OsString},
+    os::unix::ffi::OsStrExt as _,
+};
 
 use anyhow::bail;
 
@@ -32,7 +35,28 @@ pub(crate) fn variables(
                 name = arg.name
             ),
         };
+        refuse_own_key(&arg.name, &value)?;
         variables.push((arg.name.clone().into(), value));
     }
     Ok(variables)
 }
+
+/// What opens the vault enters no sandbox.
+///
+/// # Errors
+/// When the variable holds it, whatever it is called.
+pub(crate) fn refuse_own_key(name: &str, value: &OsStr) -> anyhow::Result<()> {
+    for own in OWN_KEYS {
+        let key = gig_vault::environment::var_os(own).filter(|key| !key.is_empty());
+        let Some(key) = key else { continue };
+        let mut parts = value.as_bytes().windows(key.len());
+        if parts.any(|part| part == key.as_bytes()) {
+            bail!(
+                "--env {name}: it holds the vault's own key ({own}), which no program must have: leave it out"
+            );
+        }
+    }
+    Ok(())
+}
+
+const OWN_KEYS: [&str; 2] = ["GIG_MASTER_KEY", "GIG_MASTER_KEY_NEW"];

@@ -50,6 +50,11 @@ pub(super) enum Order {
 pub(super) struct Orders(SyncSender<Order>);
 
 impl Orders {
+    #[cfg(test)]
+    pub(super) const fn of(to: SyncSender<Order>) -> Self {
+        Self(to)
+    }
+
     pub(super) async fn send(&self, order: Order) {
         let mut order = order;
         while let Err(TrySendError::Full(back)) = self.0.try_send(order) {

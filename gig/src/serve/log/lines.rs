@@ -68,6 +68,9 @@ impl Lines {
                 lines.extend(self.what_is_missing());
             }
             lines.push(line);
+        } else if missing == 0 {
+            // Also where nothing comes that would be kept.
+            lines.push(self.of(CUT.to_owned()));
         }
     }
 
@@ -156,6 +159,8 @@ fn room(text: &str) -> u64 {
     text.bytes().map(escaped).sum::<u64>() + AROUND
 }
 
+/// What stands where the first line is that is not kept.
+const CUT: &str = "gig: what comes now is not kept: more than 4 MiB at once and 16 KiB a second";
 /// What a sandbox may print at once, and what it may print all the time.
 const BURST: u64 = 4 * 1024 * 1024;
 const A_SECOND: u64 = 16 * 1024;
@@ -188,6 +193,20 @@ mod tests {
         let much_later = later + Duration::from_hours(1);
         let kept = (0..5000).filter(|_| allowance.covers(1024, much_later));
         assert_eq!(kept.count(), 4096);
+    }
+
+    #[tokio::test]
+    async fn where_lines_are_left_out_is_said_at_once() {
+        let (to, kept) = std::sync::mpsc::sync_channel(1000);
+        let sandbox = SandboxId::new(uuid::Uuid::nil());
+        let mut lines = Lines::new(Orders::of(to), "s".into(), sandbox, LogStream::Output);
+        let printed = ("x".repeat(1000) + "\n").repeat(5000);
+        lines.take(printed.as_bytes()).await;
+        let Ok(Order::Keep { lines, .. }) = kept.recv() else {
+            panic!("nothing is kept");
+        };
+        let cut = lines.iter().filter(|line| line.text == CUT).count();
+        assert_eq!((cut, lines.last().map(|line| &*line.text)), (1, Some(CUT)));
     }
 
     #[test]
