@@ -34,13 +34,18 @@ pub enum SubnetPoolError {
     },
     /// The range is one that a host would treat specially.
     #[error(
-        "subnet {subnet} is loopback, link-local or multicast; give a private range, such as 10.200.0.0/16"
+        "subnet {subnet} is loopback, link-local, multicast or of what names have inside (198.18.0.0/15); give a private \
+         range, such as 10.200.0.0/16"
     )]
     Unusable {
         /// The range that was given.
         subnet: Ipv4Net,
     },
 }
+
+/// Addresses that stand for names inside each sandbox (RFC 2544).
+const FIRST_OF_NAMES: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 0);
+const LAST_OF_NAMES: Ipv4Addr = Ipv4Addr::new(198, 19, 255, 255);
 
 impl SubnetPool {
     /// A pool with room for `slots` sandboxes.
@@ -58,7 +63,8 @@ impl SubnetPool {
                 || address.octets()[0] == 0
                 || address.octets()[0] >= 240
         };
-        if special(first) || special(last) {
+        let of_names = first <= LAST_OF_NAMES && last >= FIRST_OF_NAMES;
+        if special(first) || special(last) || of_names {
             return Err(SubnetPoolError::Unusable { subnet });
         }
         let bits = 32_u32.saturating_sub(u32::from(subnet.prefix_len()));
@@ -125,6 +131,9 @@ mod tests {
             "224.0.0.0/8",
             "0.0.0.0/0",
             "240.0.0.0/8",
+            "198.18.0.0/16",
+            "198.19.255.0/24",
+            "198.0.0.0/8",
         ] {
             assert!(
                 SubnetPool::new(special.parse().unwrap(), 1).is_err(),

@@ -39,9 +39,10 @@ pub(crate) fn set(args: &SecretSetArgs) -> anyhow::Result<ExitStatus> {
     let name = name(&args.name)?;
     let mut definition = definition(args)?;
     let embedded = matches!(definition.provider, ProviderDefinition::Embedded);
-    if !embedded && (args.value.file.is_some() || args.custody || args.like.is_some()) {
+    let of_a_value = args.value.file.is_some() || args.value.expires.is_some();
+    if !embedded && (of_a_value || args.custody || args.like.is_some()) {
         bail!(
-            "{name} has its value from its provider ({}); leave --file, --custody and --like out",
+            "{name} has its value from its provider ({}); leave --file, --expires, --custody and --like out",
             definition.provider.name()
         );
     }

@@ -15,8 +15,8 @@ use gig_audit::Recorder;
 use gig_policy::{Policy, SandboxId};
 use gig_proxy::credential::{Border, Wallet};
 use gig_vault::{
-    Clock, Fetch, Keeper, RunKeeper, Secret, SecretBytes, SecretUnavailable, SystemClock, Vault,
-    environment, memory,
+    Clock, Fetch, Keeper, RunKeeper, Secret, SecretBytes, SecretUnavailable, SystemClock,
+    Treatment, Vault, environment, memory,
 };
 
 use super::settings::{own_proxy, read_roots, trusted_roots};
@@ -87,6 +87,7 @@ impl Secrets {
         check_entrusted(&entrusted, policy)?;
         note_unmarked(&guarded, policy);
         note_handing_out(&guarded);
+        note_signing(&guarded);
         vault::each_has_its_variables(given.iter().map(AsRef::as_ref))?;
         refuse_other_ways(args, &guarded)?;
         idle::note(args, policy);
@@ -311,6 +312,25 @@ fn note_handing_out(guarded: &[Arc<Secret>]) {
             "gig: warning: secret {name} hands out: the program may get credentials with it that work, and \
              can use those wherever it may send anything\n"
         ));
+    }
+}
+
+/// What a program signs with is not sent, so that no value can be put in its place.
+fn note_signing(guarded: &[Arc<Secret>]) {
+    let is_signed_with = |secret: &&Secret| {
+        matches!(secret.treatment, Treatment::Replace)
+            && secret.name.as_str() == "AWS_SECRET_ACCESS_KEY"
+    };
+    if guarded
+        .iter()
+        .map(AsRef::as_ref)
+        .any(|secret| is_signed_with(&secret))
+    {
+        tell(
+            "gig: warning: AWS_SECRET_ACCESS_KEY is a value of its own: the program signs with its stand-in, and AWS takes \
+             no such signature. Keep both keys as one secret, for which gig signs: printf KEYID:SECRET | gig secret set \
+             AWS_ACCESS_KEY_ID --definition FILE, with kind: {aws: {}} in the file, and --secret AWS_ACCESS_KEY_ID alone\n",
+        );
     }
 }
 

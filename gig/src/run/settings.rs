@@ -197,6 +197,10 @@ fn connected(network: Option<NetworkArg>, profile: ProfileArg) -> anyhow::Result
 }
 
 fn resolve_binds(ro: Vec<BindArg>, rw: Vec<BindArg>) -> anyhow::Result<Vec<Bind>> {
+    let count = ro.len() + rw.len();
+    if count > MOST_BINDS {
+        bail!("{count} --ro and --rw are more than {MOST_BINDS}: show folders above them");
+    }
     let ro = ro.into_iter().map(|bind| resolve_bind(bind, BindMode::Ro));
     let rw = rw.into_iter().map(|bind| resolve_bind(bind, BindMode::Rw));
     ro.chain(rw).collect()
@@ -305,6 +309,8 @@ where
 
 /// Where explicit proxies of this kind have long listened (interface: GIG_PROXY_PORT).
 pub(crate) const DEFAULT_PROXY_PORT: u16 = 8081;
+/// Each may be a descriptor of the sandbox's first process, which has some beside them.
+const MOST_BINDS: usize = 900;
 /// Exists inside the hub only, so that it clashes with nothing on the host (interface: GIG_SUBNET).
 pub(crate) const DEFAULT_SUBNET: gig_netns::Ipv4Net =
     gig_netns::Ipv4Net::new_assert(Ipv4Addr::new(10, 200, 0, 0), 16);

@@ -35,9 +35,11 @@ use crate::kernel::Kernel as _;
 use crate::plan::HubIds;
 use crate::sys::{self, Fork};
 
-/// Highest number that a child's descriptor may have. What is to be moved waits
-/// above it, below the usual limit of 1,024 open files.
-const MAX_NUMBER: RawFd = 255;
+/// Highest number that a child's descriptor may have: as many as one message brings.
+const MAX_NUMBER: RawFd = 1023;
+/// What is to be moved waits above the numbers, where these are no higher than this below the usual limit of 1,024
+/// open files.
+const USUAL_NUMBER: RawFd = 255;
 /// What the child writes when it could not start: step and error number.
 const REPORT: usize = 5;
 
@@ -51,6 +53,8 @@ struct Prepared<'a> {
     files: Rlimit,
     first_id: Option<u32>,
     fds: Vec<(OwnedFd, RawFd)>,
+    /// No descriptor of these has a higher number, and every other one that is needed a higher one.
+    top: RawFd,
     report: OwnedFd,
 }
 
@@ -96,7 +100,9 @@ pub(crate) fn spawn(
     }
     let (program, args) = (c_string(request.program.0.clone())?, arguments(&request)?);
     let env = environment(&request)?;
-    let (report_read, report) = report_pipe()?;
+    let numbers = fds.iter().map(|(_, number)| *number);
+    let top = numbers.max().unwrap_or(0).max(USUAL_NUMBER);
+    let (report_read, report) = report_pipe(top)?;
     let (exit, exit_write) = pipe()?;
     let disconnected = match request.slot {
         Some(_) => None,
@@ -121,6 +127,7 @@ pub(crate) fn spawn(
         network,
         first_id,
         fds,
+        top,
         report,
     };
     let pid = match sys::fork() {
@@ -216,7 +223,7 @@ impl Prepared<'_> {
     fn place_descriptors(&self) -> io::Result<()> {
         let mut moved = Vec::with_capacity(self.fds.len());
         for (fd, number) in &self.fds {
-            moved.push((sys::duplicate_above(fd, MAX_NUMBER + 1)?, *number));
+            moved.push((sys::duplicate_above(fd, self.top + 1)?, *number));
         }
         moved.sort_by_key(|(_, number)| *number);
         let mut next = 0;
@@ -227,9 +234,11 @@ impl Prepared<'_> {
             sys::duplicate_to(fd, *number)?;
             next = number.saturating_add(1);
         }
-        sys::close_range(next, MAX_NUMBER)?;
+        if next <= self.top {
+            sys::close_range(next, self.top)?;
+        }
         // The report must still be writable if exec fails.
-        sys::close_on_exec_from(MAX_NUMBER + 1)
+        sys::close_on_exec_from(self.top + 1)
     }
 }
 
@@ -348,10 +357,10 @@ fn pipe() -> Result<(OwnedFd, OwnedFd), Failure> {
 }
 
 /// The child's end is above every number that a child's descriptor may have.
-fn report_pipe() -> Result<(OwnedFd, OwnedFd), Failure> {
+fn report_pipe(top: RawFd) -> Result<(OwnedFd, OwnedFd), Failure> {
     let (read, write) = pipe()?;
-    let write = sys::duplicate_above(&write, MAX_NUMBER + 1)
-        .map_err(|error| Failure::io(Step::Spawn, &error))?;
+    let write =
+        sys::duplicate_above(&write, top + 1).map_err(|error| Failure::io(Step::Spawn, &error))?;
     Ok((read, write))
 }
 

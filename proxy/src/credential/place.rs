@@ -140,6 +140,12 @@ pub enum Escape {
 }
 
 impl Escape {
+    /// Whether it can be written so: JSON, XML and HTML are text (RFC 8259 §8.1).
+    #[must_use]
+    pub fn takes(self, value: &[u8]) -> bool {
+        matches!(self, Self::Raw | Self::Percent) || str::from_utf8(value).is_ok()
+    }
+
     /// Appends the value, written so.
     pub fn write(self, value: &[u8], out: &mut Vec<u8>) {
         match self {

@@ -173,6 +173,14 @@ impl Swap {
         }
         let escape = in_part(spot, self.escape);
         let secret = &replacement.secret;
+        if !escape.takes(value) {
+            let text = format!(
+                "secret {} stays out of what is no more text with it",
+                secret.name
+            );
+            self.tally.unplaced(text);
+            return Err(RewriteError::Unplaceable);
+        }
         let before = out.len();
         // What ends a head was looked for.
         let around = self.around.as_ref().filter(|_| !spot.head);

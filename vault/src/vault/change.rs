@@ -202,6 +202,11 @@ impl Vault {
         new: &NewVersion<'_>,
     ) -> Result<(Vec<Change>, u64), UseVaultError> {
         let mut changes = self.end_before(view, name, new.grace)?;
+        if new.custody {
+            // What the master key alone opens is no more in custody than before: it may be the same value.
+            let open = view.versions(name.as_str()).filter(|row| !row.custody);
+            changes.extend(open.map(forgotten));
+        }
         let Some(value) = new.value else {
             return Ok((changes, 0));
         };
@@ -285,12 +290,7 @@ impl Vault {
             .versions(name.as_str())
             .rev()
             .filter(|row| !row.is_usable(now) && Some(row.version) != root);
-        let forgotten = ended.skip(REMEMBERED).map(|row| Change::DeleteVersion {
-            owner: Arc::clone(&row.owner),
-            name: Arc::clone(&row.name),
-            version: row.version,
-        });
-        forgotten.collect()
+        ended.skip(REMEMBERED).map(forgotten).collect()
     }
 
     /// A row with other moments; one that somebody else edited is not made valid by it.
@@ -309,6 +309,14 @@ impl Vault {
         edit(&mut row);
         row.tag = envelope::version_tag(key, &row);
         Ok(Change::PutVersion(row))
+    }
+}
+
+fn forgotten(row: &VersionRow) -> Change {
+    Change::DeleteVersion {
+        owner: Arc::clone(&row.owner),
+        name: Arc::clone(&row.name),
+        version: row.version,
     }
 }
 

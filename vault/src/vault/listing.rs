@@ -95,7 +95,10 @@ impl Vault {
                 services: definition.services(),
                 entrusted: definition.entrusted,
                 hands_out: definition.kind.kind().hands_out(),
-                custody: view.versions(&row.name).any(|row| row.custody),
+                custody: view
+                    .versions(&row.name)
+                    .next_back()
+                    .is_some_and(|row| row.custody),
                 created: moment(row.created),
                 removed: row.removed.map(moment),
                 versions: view

@@ -13,13 +13,13 @@ fn swap(value: &str, escape: Escape) -> Swap {
     Swap::new(swappable(value), escape, &Arc::default())
 }
 
-fn swappable(value: &str) -> Vec<Swappable> {
+fn swappable(value: impl AsRef<[u8]>) -> Vec<Swappable> {
     let secret = Secret {
         name: "T".parse().unwrap(),
         version: 1,
         parts: vec![Part {
             variable: "T".into(),
-            value: SecretBytes::new(value.as_bytes().to_vec()),
+            value: SecretBytes::new(value.as_ref().to_vec()),
             shape: Shape::Plain,
         }],
         treatment: Treatment::Replace,
@@ -113,6 +113,26 @@ fn a_value_is_written_as_its_part_wants_it_and_ends_no_head() {
                 "{cut}"
             );
         }
+    }
+}
+
+#[test]
+fn a_value_that_is_no_text_goes_into_none() {
+    for (escape, expected) in [
+        (Escape::Json, Err(RewriteError::Unplaceable)),
+        (Escape::Markup, Err(RewriteError::Unplaceable)),
+        (Escape::Raw, Ok(())),
+        (Escape::Percent, Ok(())),
+    ] {
+        let mut swap = Swap::new(swappable(b"a\xffb"), escape, &Arc::default());
+        let text = format!("<k>{SENTINEL}</k>");
+        let mut out = Vec::new();
+        let pushed = swap.push(text.as_bytes(), &mut out);
+        assert_eq!(
+            pushed.and_then(|()| swap.finish(&mut out)),
+            expected,
+            "{escape:?}"
+        );
     }
 }
 

@@ -88,6 +88,24 @@ fn opens(lab: &Lab, passphrase: &str) -> bool {
 }
 
 #[test]
+fn what_goes_into_custody_is_not_remembered_outside() {
+    let lab = Lab::new();
+    let vault = filled(&lab);
+    put(&vault, "C", "plain once more");
+    assert_eq!(put_in_custody(&vault, "C", "plain").unwrap(), 3);
+    let view = vault.view().unwrap();
+    let rows: Vec<_> = view
+        .versions("C")
+        .map(|row| (row.version, row.custody))
+        .collect();
+    assert_eq!(rows, [(3, true)]);
+    assert!(vault.listed(&name("C")).unwrap().custody);
+    // Whoever takes it out says so, and it is listed as what it is.
+    put(&vault, "C", "out");
+    assert!(!vault.listed(&name("C")).unwrap().custody);
+}
+
+#[test]
 fn another_passphrase_opens_everything_and_the_old_one_nothing() {
     let lab = Lab::new();
     let vault = filled(&lab);
