@@ -86,7 +86,8 @@ pub(crate) struct AuditExportArgs {
 /// How records are sent: at least once, going on where it stopped.
 #[derive(Debug, Args)]
 pub(crate) struct SendingArgs {
-    /// Where to keep how far was sent; one file for each record and destination
+    /// Where to keep how far was sent; one file for each record, destination and what is asked for. A `--since` that
+    /// counts from now counts from when delivery began
     #[arg(long, value_name = "FILE", requires = "to")]
     pub(crate) cursor: Option<PathBuf>,
     /// Go on sending what is recorded, until interrupted

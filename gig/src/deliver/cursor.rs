@@ -49,8 +49,8 @@ struct Kept {
     /// Records that the other side will never have: removed before they were delivered, or refused.
     #[serde(default)]
     missed: u64,
-    /// Which records were asked for when delivery was last told to whose record it is, as a search is written.
-    /// None in a file of before this was kept.
+    /// Which records were asked for when delivery began, as a search is written. None in a file of before this was
+    /// kept.
     #[serde(default)]
     asked: Option<String>,
 }
@@ -131,14 +131,38 @@ impl Cursor {
         }
     }
 
-    /// Whether it was told that these are delivered.
-    pub(crate) fn is_told(&self, asked: &str) -> bool {
-        self.kept.asked.as_deref() == Some(asked)
+    /// Since when records are delivered that are asked for so: since delivery began what was asked for then is what is
+    /// awaited, however the time goes on. `None` where it begins now.
+    ///
+    /// # Errors
+    /// When others were asked for: what they left out would never come.
+    pub(crate) fn since(&self, asked: &str) -> anyhow::Result<Option<Option<String>>> {
+        let Some(before) = &self.kept.asked else {
+            return Ok(None);
+        };
+        let (since, these) = parted(before);
+        match parted(asked).1 == these {
+            true => Ok(Some(since.map(str::to_owned))),
+            false if self.kept.is_untouched() => Ok(None),
+            false => bail!(
+                "the cursor {} is of {}: name another file for other records",
+                self.path.display(),
+                if before.is_empty() {
+                    "all records"
+                } else {
+                    before
+                }
+            ),
+        }
     }
 
-    /// It is told now; kept with the next batch.
-    pub(crate) fn now_told(&mut self, asked: String) {
+    /// Delivery of what is asked for so begins.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub(crate) fn begins(&mut self, asked: String) -> anyhow::Result<()> {
         self.kept.asked = Some(asked);
+        self.write()
     }
 
     /// Where delivery goes on. The record must still be the one that was delivered up to here.
@@ -268,6 +292,17 @@ impl Cursor {
     }
 }
 
+/// Since when, and what else is asked for.
+fn parted(asked: &str) -> (Option<&str>, &str) {
+    match asked.strip_prefix("since=") {
+        Some(since) => {
+            let (since, these) = since.split_once('&').unwrap_or((since, ""));
+            (Some(since), these)
+        }
+        None => (None, asked),
+    }
+}
+
 /// Where a file is, or will be: as one name whoever names it.
 fn followed(path: &Path) -> anyhow::Result<PathBuf> {
     let shown = path.display();
@@ -364,6 +399,33 @@ mod tests {
             0,
             "a file"
         );
+    }
+
+    #[test]
+    fn a_cursor_goes_on_with_what_it_began_with() {
+        let mut one = cursor("1:30", &[]);
+        assert_eq!(one.since("event=dns").unwrap(), None, "it begins");
+        one.kept.asked = Some("since=2026-01-01T00:00:00.000000Z&event=dns".to_owned());
+        // However late it is by now.
+        let since = |one: &Cursor, asked: &str| one.since(asked).map_err(|error| error.to_string());
+        let began = Some(Some("2026-01-01T00:00:00.000000Z".to_owned()));
+        let later = "since=2026-01-09T00:00:00.000000Z&event=dns";
+        assert_eq!(since(&one, later), Ok(began.clone()));
+        assert_eq!(since(&one, "event=dns"), Ok(began));
+        assert_eq!(
+            since(&one, "event=dns&host=a"),
+            Ok(None),
+            "nothing came of it"
+        );
+        one.kept.missed = 1;
+        for other in ["event=dns&host=a", "", later.trim_end_matches("&event=dns")] {
+            assert!(
+                since(&one, other)
+                    .unwrap_err()
+                    .contains("name another file"),
+                "{other}"
+            );
+        }
     }
 
     #[test]

@@ -39,12 +39,16 @@ pub(super) fn execute(
     let reading = || format!("cannot read {}", file.display());
     let url = to.url().to_owned();
     let mut cursor = Cursor::open(path, &url, log.as_mut())?;
-    // What goes on where it stopped was told when it began; what is asked for anew was not.
-    let asked = told::asked(filter);
-    if !cursor.is_told(&asked) {
-        told::tell_export(file, &format!("sent to {}", to.place()), filter)?;
-        cursor.now_told(asked);
+    // What goes on where it stopped was told when it began.
+    let (asked, mut filter) = (told::asked(filter), filter.clone());
+    match cursor.since(&asked)? {
+        Some(since) => filter.since = since,
+        None => {
+            told::tell_export(file, &format!("sent to {}", to.place()), &filter)?;
+            cursor.begins(asked)?;
+        }
     }
+    let filter = &filter;
     let (mut records, mut missed) = (0, 0);
     let place = to.place();
     let mut marks = cursor.resume(log.as_mut())?;
