@@ -13,6 +13,7 @@ use std::process::{Command, Stdio};
 use rustix::process::{getegid, geteuid};
 use rustix::thread::{CapabilitySet, capability_is_in_bounding_set, no_new_privs};
 
+use crate::id_claim::{self, Claim};
 use crate::plan::HubIds;
 
 /// How the host's ids are given out.
@@ -100,7 +101,7 @@ impl HostIds {
         let wanted = PER_SANDBOX.saturating_mul(u32::from(slots));
         if geteuid().is_root() && may_set_ids() {
             let hub_too = wanted.saturating_add(PER_SANDBOX);
-            if let Some(base) = root_base(hub_too) {
+            if let Some(base) = root_base(hub_too, &[]) {
                 return Self::Range {
                     base,
                     per_sandbox: PER_SANDBOX,
@@ -110,21 +111,47 @@ impl HostIds {
         }
         let helpers = !geteuid().is_root() && lets_helpers();
         if helpers && helper("newuidmap").is_some() && helper("newgidmap").is_some() {
-            let given = subordinate("/etc/subuid").zip(subordinate("/etc/subgid"));
-            if let Some(((uid, uids), (gid, gids))) = given {
-                let base = uid.max(gid);
-                let end = uid.saturating_add(uids).min(gid.saturating_add(gids));
-                if end.saturating_sub(base) >= wanted {
-                    let via = MapWriter::NewuidmapHelpers;
+            if let Some(base) = given_base(wanted, &[]) {
+                return Self::Range {
+                    base,
+                    per_sandbox: PER_SANDBOX,
+                    via: MapWriter::NewuidmapHelpers,
+                };
+            }
+        }
+        Self::Single
+    }
+
+    /// The same, and for this process alone among the gigs of its user until it ends. Where there are no others left,
+    /// or nowhere to say whose they are, they are those that every gig has.
+    #[must_use]
+    pub fn take_for(slots: u16) -> Self {
+        let found = Self::detect_for(slots);
+        let (Self::Range { via, .. }, Some(place)) = (found, id_claim::place()) else {
+            return found;
+        };
+        let hub = u32::from(via == MapWriter::Root);
+        let blocks = u32::from(slots).saturating_add(hub);
+        let wanted = PER_SANDBOX.saturating_mul(blocks);
+        let mut taken = Vec::new();
+        loop {
+            let base = match via {
+                MapWriter::Root => root_base(wanted, &taken),
+                MapWriter::NewuidmapHelpers => given_base(wanted, &taken),
+            };
+            let Some(base) = base else { return found };
+            match id_claim::claim(&place, base, (blocks, PER_SANDBOX)) {
+                Ok(Claim::Ours) => {
                     return Self::Range {
                         base,
                         per_sandbox: PER_SANDBOX,
                         via,
                     };
                 }
+                Ok(Claim::Anothers(first)) => taken.push((first, PER_SANDBOX)),
+                Err(_) => return found,
             }
         }
-        Self::Single
     }
 
     /// The ids as the hub sees them.
@@ -276,14 +303,22 @@ pub(crate) fn lets_helpers() -> bool {
 
 /// The first range of `wanted` ids from [`ROOT_BASE`] on that the current user
 /// namespace has and that nobody was promised.
-fn root_base(wanted: u32) -> Option<u32> {
+fn root_base(wanted: u32, taken: &[(u32, u32)]) -> Option<u32> {
     let mapped = |file: &str| {
         fs::read_to_string(file)
             .map(|text| mapped_runs(&text))
             .unwrap_or_default()
     };
     let (uids, gids) = (mapped("/proc/self/uid_map"), mapped("/proc/self/gid_map"));
-    choose_base(wanted, &uids, &gids, &promised())
+    let promised = [&promised()[..], taken].concat();
+    choose_base(wanted, &uids, &gids, &promised)
+}
+
+/// The first range of `wanted` ids that the caller was given, of users and groups both, and that is not taken.
+fn given_base(wanted: u32, taken: &[(u32, u32)]) -> Option<u32> {
+    let ((uid, uids), (gid, gids)) = subordinate("/etc/subuid").zip(subordinate("/etc/subgid"))?;
+    let end = uid.saturating_add(uids).min(gid.saturating_add(gids));
+    id_claim::within((uid.max(gid), end), (wanted, PER_SANDBOX), taken)
 }
 
 /// What /etc/subuid and /etc/subgid give to whomever.

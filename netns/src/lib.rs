@@ -19,6 +19,7 @@ mod foreign;
 pub mod fuzzing;
 mod hub;
 mod hub_protocol;
+mod id_claim;
 mod id_map;
 mod kernel;
 mod link;

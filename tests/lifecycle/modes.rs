@@ -1,12 +1,18 @@
 //! The ways a host can give user namespaces: root, sub-ids, a single id, inside another container.
 
-use std::process::{Command, Stdio};
+use std::{
+    collections::BTreeSet,
+    fs,
+    os::unix::fs::MetadataExt as _,
+    process::{Command, Stdio},
+};
 
 use gig_tests::lab::{
     Lab,
     http_origin::greet,
     network::{Side, text},
     place::{self, User},
+    subject::Live,
 };
 
 const HOST: &str = "api.example.com";
@@ -48,6 +54,33 @@ fn a_run_needs_no_file_that_gives_rights() {
             .success()
             .says("NoNewPrivs:\t1");
     }
+}
+
+/// What one leaves open, or fills, is not counted against the other.
+#[test]
+fn two_runs_of_root_at_once_have_no_host_id_in_common() {
+    let lab = Lab::new();
+    if !lab.user().is_root() {
+        return;
+    }
+    let start = || {
+        let mut live = lab.gig().start(["sh", "-c", "echo up; read go"]);
+        live.wait_for("up");
+        live
+    };
+    let (one, other) = (start(), start());
+    let ids = |live: &Live| {
+        let (processes, _) = super::death::family(&lab, live.pid());
+        let owner = |pid: &u32| fs::metadata(format!("/proc/{pid}")).map(|facts| facts.uid());
+        let owners = processes.keys().filter_map(|pid| owner(pid).ok());
+        owners.filter(|uid| *uid != 0).collect::<BTreeSet<_>>()
+    };
+    let (ones, others) = (ids(&one), ids(&other));
+    assert!(
+        !ones.is_empty() && !others.is_empty(),
+        "{ones:?} {others:?}"
+    );
+    assert!(ones.is_disjoint(&others), "{ones:?} {others:?}");
 }
 
 /// A container's root has few capabilities: what cannot be shown is refused with what would do, and doctor says so.
@@ -166,7 +199,7 @@ fn the_host_sees_another_user_than_gigs_where_it_gives_ids() {
         .next()
         .map(str::to_owned);
     let pid = pid.expect("the program, seen from the host");
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("its status");
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("its status");
     let uid = status.lines().find_map(|line| line.strip_prefix("Uid:\t"));
     let uid: u32 = uid
         .and_then(|ids| ids.split('\t').next()?.parse().ok())
@@ -182,7 +215,7 @@ fn the_host_sees_another_user_than_gigs_where_it_gives_ids() {
     }
     // And as many of them as programs may ask for.
     if lab.user().is_root() || sub_ids.is_some() {
-        let map = std::fs::read_to_string(format!("/proc/{pid}/uid_map")).expect("its map");
+        let map = fs::read_to_string(format!("/proc/{pid}/uid_map")).expect("its map");
         let ids: u64 = map
             .lines()
             .filter_map(|line| line.split_whitespace().nth(2)?.parse::<u64>().ok())
@@ -198,7 +231,7 @@ fn sub_ids(user: u32) -> Option<(u32, u32)> {
     let name = Command::new("id").args(["-nu", &user.to_string()]).output();
     let name = name.expect("id");
     let name = String::from_utf8_lossy(&name.stdout).trim().to_owned();
-    let table = std::fs::read_to_string("/etc/subuid").unwrap_or_default();
+    let table = fs::read_to_string("/etc/subuid").unwrap_or_default();
     let mut lines = table.lines().filter_map(|line| {
         let (who, range) = line.split_once(':')?;
         let (first, count) = range.split_once(':')?;

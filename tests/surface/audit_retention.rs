@@ -487,13 +487,16 @@ fn a_clock_that_is_ahead_at_a_start_removes_nothing_and_that_is_told() {
     let record = &*machine.old_appliance(5000);
     fs::remove_file(machine.folder.path().join("data/retention.clock")).unwrap();
     let before = machine.found(record, "dns").len();
-    let told = machine.serves_until_told(record, &["--keep", "dns=7"]);
-    let what = told["findings"][0].as_str().unwrap();
-    assert!(
-        told["verdict"] == "deny" && what.contains("hours ahead"),
-        "{told}"
-    );
-    assert_eq!(machine.found(record, "dns").len(), before);
+    // What it recorded by that clock is no reason to believe it the next time.
+    for _ in 0..2 {
+        let told = machine.serves_until_told(record, &["--keep", "dns=7"]);
+        let what = told["findings"][0].as_str().unwrap();
+        assert!(
+            told["verdict"] == "deny" && what.contains("hours ahead"),
+            "{told}"
+        );
+        assert_eq!(machine.found(record, "dns").len(), before);
+    }
 }
 
 const PATIENCE: Duration = Duration::from_secs(120);

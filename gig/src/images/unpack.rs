@@ -40,7 +40,7 @@ pub(super) fn unpack(
     let limits = Limits::DEFAULT;
     let mut unpacking =
         Unpacking::into_directory(root, limits).context("cannot open its directory")?;
-    let ids = HostIds::detect_for(SLOTS);
+    let ids = HostIds::take_for(SLOTS);
     let (hub, _listeners) = Hub::start(&HubConfig {
         slots: SLOTS,
         subnet: DEFAULT_SUBNET,

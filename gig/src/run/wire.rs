@@ -343,7 +343,7 @@ fn host_ids(settings: &Settings) -> HostIds {
     if shows_files && !rustix::process::geteuid().is_root() {
         return HostIds::Single;
     }
-    HostIds::detect_for(SLOTS)
+    HostIds::take_for(SLOTS)
 }
 
 /// `seccomp: enforced`, `cgroup: off (why)`, as it stands in the record of the start.

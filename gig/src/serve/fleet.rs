@@ -235,7 +235,7 @@ impl Machine {
             slots: args.sandboxes,
             subnet,
             explicit_port,
-            ids: HostIds::detect_for(args.sandboxes),
+            ids: HostIds::take_for(args.sandboxes),
         });
         let (hub, listeners) = match hub {
             Ok(made) => made,

@@ -56,7 +56,12 @@ impl Retaining {
             });
         }
         let noted = clock::Kept::of(dir);
-        let last = noted.read().or(appliance.newest);
+        let last = noted.read().or_else(|| {
+            // What is recorded by a clock that is not believed is the newest then.
+            let newest = appliance.newest?;
+            noted.write(newest);
+            Some(newest)
+        });
         let mut looks = Looks {
             keep: keep.to_vec(),
             former: former.to_vec(),
