@@ -110,14 +110,13 @@ impl HostIds {
             }
         }
         let helpers = !geteuid().is_root() && lets_helpers();
-        if helpers && helper("newuidmap").is_some() && helper("newgidmap").is_some() {
-            if let Some(base) = given_base(wanted, &[]) {
-                return Self::Range {
-                    base,
-                    per_sandbox: PER_SANDBOX,
-                    via: MapWriter::NewuidmapHelpers,
-                };
-            }
+        let helpers = helpers && helper("newuidmap").is_some() && helper("newgidmap").is_some();
+        if let Some(base) = given_base(wanted, &[]).filter(|_| helpers) {
+            return Self::Range {
+                base,
+                per_sandbox: PER_SANDBOX,
+                via: MapWriter::NewuidmapHelpers,
+            };
         }
         Self::Single
     }

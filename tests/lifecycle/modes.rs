@@ -285,7 +285,7 @@ fn the_strict_filter_allows_no_call_that_is_not_listed() {
     const ENOSYS: &str = "38";
     assert_eq!(under("strict"), ENOSYS);
     // Its filter says so, and not the kernel: where that has the call at all.
-    let is_there = std::fs::read_to_string("/proc/kallsyms")
+    let is_there = fs::read_to_string("/proc/kallsyms")
         .is_ok_and(|all| all.lines().any(|line| line.ends_with(" __x64_sys_sysfs")));
     if is_there {
         assert_eq!(under("default"), "passes");

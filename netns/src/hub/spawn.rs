@@ -53,7 +53,7 @@ struct Prepared<'a> {
     files: Rlimit,
     first_id: Option<u32>,
     fds: Vec<(OwnedFd, RawFd)>,
-    /// No descriptor of these has a higher number, and every other one that is needed a higher one.
+    /// None of these has a higher number, and every other one that is needed has.
     top: RawFd,
     report: OwnedFd,
 }
@@ -100,8 +100,7 @@ pub(crate) fn spawn(
     }
     let (program, args) = (c_string(request.program.0.clone())?, arguments(&request)?);
     let env = environment(&request)?;
-    let numbers = fds.iter().map(|(_, number)| *number);
-    let top = numbers.max().unwrap_or(0).max(USUAL_NUMBER);
+    let top = top(&fds);
     let (report_read, report) = report_pipe(top)?;
     let (exit, exit_write) = pipe()?;
     let disconnected = match request.slot {
@@ -302,6 +301,11 @@ fn id_map_pipes(
     fds.push((info_write, numbers.info));
     fds.push((block_read, numbers.block));
     Ok((info, block))
+}
+
+fn top(fds: &[(OwnedFd, RawFd)]) -> RawFd {
+    let numbers = fds.iter().map(|(_, number)| *number);
+    numbers.max().unwrap_or(0).max(USUAL_NUMBER)
 }
 
 fn check_numbers(fds: &[(OwnedFd, RawFd)]) -> Result<(), Failure> {
