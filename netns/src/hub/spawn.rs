@@ -92,11 +92,8 @@ pub(crate) fn spawn(
         .transpose()?;
     check_numbers(&fds)?;
     if id_map.is_some() && state.ids == HubIds::Single {
-        return Err(Failure::new(
-            Step::Protocol,
-            None,
-            "an id map, but the hub has one id only",
-        ));
+        let why = "an id map, but the hub has one id only";
+        return Err(Failure::new(Step::Protocol, None, why));
     }
     let (program, args) = (c_string(request.program.0.clone())?, arguments(&request)?);
     let env = environment(&request)?;
