@@ -3,7 +3,7 @@
 //!
 //! Sent as it is read, and recorded before the first of it goes, as other exports are. What the record was when it was
 //! asked for is what is sent: records that come meanwhile are the next one's. Where old records are removed meanwhile
-//! the file does not hold, and `verify` says so: it is taken again.
+//! what was sent would not hold, as if somebody had taken them out of it: it is broken off then, and taken again.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -18,6 +18,7 @@ use gig_audit::{
     log::ChainProof,
     search::{Marks, Position},
 };
+use serde_json::Value;
 
 use super::audit_export::{from_here, taken, turn_of, unsized_body};
 use crate::{api_error::Problem, app::App, auth::Caller, places::on_behalf, role::Permission};
@@ -50,9 +51,11 @@ pub(crate) async fn proof(
         .await?;
     // Behind that: the export holds that it was taken.
     let chains = app.proof().await?;
+    let begun = |chain: &ChainProof| (chain.end(), chain.checkpoints.len());
     let rest = Rest {
         app,
         caller,
+        begun: chains.iter().map(begun).collect(),
         ends: chains.iter().map(ChainProof::end).collect(),
         chains: chains.into(),
         reading: None,
@@ -67,6 +70,8 @@ struct Rest {
     caller: Caller,
     /// Of all chains.
     ends: Vec<Position>,
+    /// The same, with how many checkpoints each had.
+    begun: Vec<(Position, usize)>,
     /// Not begun yet.
     chains: VecDeque<ChainProof>,
     /// The end of the chain whose records are sent, and how far that is; the others are passed over.
@@ -83,7 +88,7 @@ impl Rest {
             return Ok(Some((Bytes::from(text), self)));
         }
         let Some(chain) = self.chains.pop_front() else {
-            return Ok(None);
+            return self.still_holds().await.map(|()| None);
         };
         let end = chain.end();
         let mut marks = Marks::default();
@@ -100,6 +105,20 @@ impl Rest {
         text.push('\n');
         self.reading = (end.seq > 0).then_some((end, marks));
         Ok(Some((Bytes::from(text), self)))
+    }
+
+    /// Whether nothing was removed of what was sent, which its checkpoints would have to list.
+    async fn still_holds(&self) -> Result<(), String> {
+        let now = self.app.proof().await.map_err(|problem| problem.detail)?;
+        for (end, before) in &self.begun {
+            let of_chain = now.iter().find(|chain| chain.end().chain == end.chain);
+            let checkpoints = of_chain.map_or(&[][..], |chain| &chain.checkpoints);
+            let mut since = checkpoints.iter().skip(*before);
+            if since.any(|line| removes(line, end.seq)) {
+                return Err("records were removed while they were sent".to_owned());
+            }
+        }
+        Ok(())
     }
 
     /// Some records of the chain that is read; what follows is kept to be read next.
@@ -121,4 +140,28 @@ impl Rest {
     }
 }
 
+/// Whether a checkpoint lists what was removed up to a place.
+fn removes(line: &str, end: u64) -> bool {
+    let Ok(said) = serde_json::from_str::<Value>(line) else {
+        return true;
+    };
+    let pruned = said.get("pruned").and_then(Value::as_array);
+    let first = said.get("first").and_then(Value::as_u64);
+    pruned.is_some_and(|runs| !runs.is_empty()) && first.is_none_or(|first| first <= end)
+}
+
 const AT_ONCE: usize = 1000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_removed_of_what_is_sent_breaks_it_off() {
+        let line = |first: u64, pruned: &str| format!("{{\"first\":{first},\"pruned\":{pruned}}}");
+        assert!(removes(&line(1, "[[2,3]]"), 10));
+        assert!(!removes(&line(11, "[[12,13]]"), 10), "of later records");
+        assert!(!removes(&line(1, "[]"), 10), "one that only signs");
+        assert!(removes("no checkpoint", 10));
+    }
+}
