@@ -145,6 +145,18 @@ pub fn admit(address: IpAddr, allow_private: &[IpNet]) -> Result<(), AddressRefu
     }
 }
 
+/// What `allow_private` has to name for [`admit`] to let an address pass: nothing for a public one, and for one that
+/// carries another both where both are not.
+#[must_use]
+pub fn to_open(address: IpAddr) -> Vec<IpAddr> {
+    let address = address.to_canonical();
+    let outside = row(address).map(|_| address);
+    let inside = Transition::of(address)
+        .filter(|one| !one.advisory && !classify_v4(one.inside).is_global())
+        .map(|one| IpAddr::V4(one.inside));
+    outside.into_iter().chain(inside).collect()
+}
+
 /// The first never-openable address or range that `net` touches, with what lives there. A document
 /// that names such a range in `allow_private` is refused.
 #[must_use]

@@ -6,7 +6,7 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use gig_policy::special_purpose::{AddressClass, classify};
+use gig_policy::special_purpose::{AddressClass, classify, to_open};
 use gig_policy::{DenyReason, Port, is_metadata_service, rule_for};
 use gig_proxy::dns::synthetic::is_synthetic;
 
@@ -273,7 +273,7 @@ fn option(denied: &Denied) -> String {
 fn private(denied: &Denied) -> String {
     match denied.host.parse::<IpAddr>() {
         Ok(ip) if matches!(classify(ip), AddressClass::Special { .. }) => {
-            format!(" --allow-private {ip}")
+            format!(" {}", opening(ip))
         }
         _ => String::new(),
     }
@@ -353,12 +353,12 @@ fn private_address(denied: &Denied, from: &RulesFrom) -> String {
     match (ip, &from.document) {
         (Some(ip), Some(document)) if !by_option => format!(
             "it is at {ip}; allow that in {document} with this under the host: allow_private: [{}]",
-            quoted(ip)
+            opened(ip)
         ),
         (None, Some(document)) if !by_option => {
             format!("its address is not public; name the range in {document}: allow_private")
         }
-        (Some(ip), _) => format!("it is at {ip}; allow that with: --allow-private {ip}"),
+        (Some(ip), _) => format!("it is at {ip}; allow that with: {}", opening(ip)),
         (None, _) => "its address is not public; name the range with --allow-private".to_owned(),
     }
 }
@@ -368,7 +368,10 @@ fn private_address(denied: &Denied, from: &RulesFrom) -> String {
 fn unruled_private(denied: &Denied, from: &RulesFrom, ip: IpAddr) -> String {
     let Some(document) = &from.document else {
         let option = option(denied);
-        return format!("it is at {ip}; allow that with: --allow {option} --allow-private {ip}");
+        return format!(
+            "it is at {ip}; allow that with: --allow {option} {}",
+            opening(ip)
+        );
     };
     let protocol = denied.protocol.as_deref();
     let protocol = protocol.map_or_else(String::new, |protocol| format!("protocol: {protocol}, "));
@@ -377,8 +380,21 @@ fn unruled_private(denied: &Denied, from: &RulesFrom, ip: IpAddr) -> String {
          {protocol}allow_private: [{}]}}",
         target(&denied.host),
         denied.port.unwrap_or_default(),
-        quoted(ip)
+        opened(ip)
     )
+}
+
+/// The options that open an address: one that carries another takes two.
+fn opening(ip: IpAddr) -> String {
+    let options = to_open(ip).into_iter();
+    let options = options.map(|ip| format!("--allow-private {ip}"));
+    options.collect::<Vec<_>>().join(" ")
+}
+
+/// The same as a document's list.
+fn opened(ip: IpAddr) -> String {
+    let list: Vec<_> = to_open(ip).into_iter().map(quoted).collect();
+    list.join(", ")
 }
 
 fn target(host: &str) -> String {

@@ -159,6 +159,19 @@ fn a_documents_rule_is_mended_in_the_document() {
         let cure = cure(&private, &from);
         assert!(cure.ends_with(wanted), "{cure}");
     }
+    // One that carries another takes both.
+    private.dst_ip = Some("64:ff9b::a00:5".parse().unwrap());
+    let both = cure(&private, &from);
+    assert!(
+        both.ends_with("--allow-private 64:ff9b::a00:5 --allow-private 10.0.0.5"),
+        "{both}"
+    );
+    private.rule = Some("egress[0]".into());
+    let both = cure(&private, &from);
+    assert!(
+        both.ends_with("allow_private: [\"64:ff9b::a00:5\", 10.0.0.5]"),
+        "{both}"
+    );
     let spoken = denied(
         "db.example",
         Some(5432),
