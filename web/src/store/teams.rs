@@ -164,6 +164,9 @@ pub(super) fn belong(
         });
         if is_there.optional()?.is_none() {
             // Made later, it has them from their next sign-in on.
+            if *belongs {
+                changes.push(format!("not added to team {team}, which is not there"));
+            }
             continue;
         }
         let changed = match belongs {

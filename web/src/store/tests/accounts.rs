@@ -157,13 +157,14 @@ fn who_signs_on_is_of_the_teams_that_their_groups_say(store: &dyn Store) {
         told.borrow()[1..],
         [
             "added to team data, as the provider says",
-            "taken out of team ops, as the provider says"
+            "taken out of team ops, as the provider says",
+            "not added to team nowhere, which is not there"
         ]
     );
     store
         .apply(&on("two", false, &said), &actor(0), &witness)
         .unwrap();
-    assert_eq!(told.borrow().len(), 1, "nothing changed");
+    assert_eq!(told.borrow().len(), 2, "nothing changed");
     // Teams of different policies: not signed in, and of none of them.
     for name in ["p", "q"] {
         apply(store, &policy(name, None, "one")).unwrap();
