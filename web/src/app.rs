@@ -159,6 +159,8 @@ pub struct App {
     pub(crate) claims: Claims,
     /// Whoever is attached to a sandbox.
     pub(crate) attachments: TaskTracker,
+    /// Sessions of the MCP endpoint.
+    pub(crate) mcp: crate::mcp::Sessions,
     /// Whoever stays for long, and whether they still may.
     pub(crate) lapses: Lapses,
     /// Taken to write by who changes policies, to read by who starts a sandbox: none starts under a
@@ -233,6 +235,7 @@ impl App {
             under_way: UnderWay::default(),
             claims: Claims::default(),
             attachments: TaskTracker::new(),
+            mcp: crate::mcp::Sessions::default(),
             lapses: Lapses::default(),
             policies: Arc::default(),
             undecided: Arc::default(),

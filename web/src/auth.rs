@@ -17,6 +17,7 @@ mod acting;
 mod by_webhook;
 pub(crate) mod cookie;
 pub(crate) mod documents;
+pub(crate) mod doors;
 pub(crate) mod known;
 pub(crate) mod lapse;
 pub(crate) mod limits;
@@ -219,7 +220,7 @@ impl Caller {
 
 /// Lets a request pass whose caller is known; the handler finds a [`Caller`].
 pub(crate) async fn require(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    let api = origin::is_for_programs(request.uri());
+    let api = doors::is_for_programs(request.uri().path());
     let (mut parts, body) = request.into_parts();
     let route = refusals::route(&parts);
     let found = identify(&app, &parts).await;
@@ -338,6 +339,9 @@ async fn identify(app: &App, request: &Parts) -> Result<Caller, Problem> {
             beside: Beside::default(),
             unkept: None,
         });
+    }
+    if doors::takes_no_cookie(request.uri.path()) {
+        return Err(Problem::unauthenticated());
     }
     let Some(presented) = cookie::read(app, headers).as_deref().and_then(read_session) else {
         return Err(Problem::unauthenticated());

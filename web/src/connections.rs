@@ -107,6 +107,7 @@ pub async fn serve(
     }
     accepting.shutdown().await;
     app.feed.close();
+    app.mcp.close();
     stopping.cancel();
     let finishing = async { while serving.join_next().await.is_some() {} };
     if tokio::time::timeout(DRAIN, finishing).await.is_err() {

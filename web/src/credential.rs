@@ -94,6 +94,11 @@ pub fn mint_setup() -> Result<Minted, NoRandomness> {
     mint(SETUP)
 }
 
+/// The id of a session of the MCP endpoint, which opens nothing without its opener's token.
+pub(crate) fn mint_mcp() -> Result<Minted, NoRandomness> {
+    mint(MCP)
+}
+
 pub(crate) fn mint_session() -> Result<Minted, NoRandomness> {
     mint(SESSION)
 }
@@ -139,6 +144,7 @@ const SECRET_TEXT: usize = 43;
 const TOKEN: &str = "gig_";
 const SETUP: &str = "set_";
 const SESSION: &str = "ses_";
+const MCP: &str = "mcp_";
 
 #[cfg(test)]
 mod tests {

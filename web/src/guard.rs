@@ -12,7 +12,7 @@ use axum::{
 use crate::{
     api_error::Problem,
     app::App,
-    auth::{cookie, origin},
+    auth::{cookie, doors, origin},
     connections::Peer,
     pages::Done,
     spans::AskedBy,
@@ -28,7 +28,7 @@ pub(crate) async fn guard(
         request.extensions_mut().insert(peer);
     }
     let told = cookie::done(&app, request.headers()).is_some();
-    let api = request.uri().path().starts_with("/api/");
+    let api = doors::is_api(request.uri().path());
     let span = api.then(|| app.spans.begin(&request, app.now())).flatten();
     let answered = match origin::misdirected(&app, &request) {
         Some(problem) => Ok(problem.into_response()),
@@ -84,7 +84,8 @@ fn tell_once(app: &App, told: bool, response: &mut Response) {
 fn as_problem(response: Response) -> Response {
     let status = response.status();
     let kind = response.headers().get(header::CONTENT_TYPE);
-    let is_told = kind.is_some_and(|kind| kind == "application/problem+json");
+    let is_told = kind.is_some_and(|kind| kind == "application/problem+json")
+        || response.extensions().get::<InOwnWords>().is_some();
     if is_told || !(status.is_client_error() || status.is_server_error()) {
         return response;
     }
@@ -103,6 +104,10 @@ fn as_problem(response: Response) -> Response {
     }
     told
 }
+
+/// An answer that refuses something in the words of a protocol of its own.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct InOwnWords;
 
 /// An answer whose page has a script: our own file, which talks to us alone.
 #[derive(Debug, Clone, Copy)]

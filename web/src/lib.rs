@@ -27,6 +27,7 @@ mod health;
 pub mod held;
 mod in_force;
 mod lately;
+mod mcp;
 mod metrics;
 mod narrowing;
 mod once;

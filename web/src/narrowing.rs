@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::{
+    auth::doors,
     role::{Permission, Role},
     store::Name,
 };
@@ -349,12 +350,13 @@ impl Narrowing {
         if !self.is_any() {
             return true;
         }
-        let program = path.starts_with("/api/") || path == "/metrics";
+        let program = doors::is_for_programs(path);
         let known = [
             "/api/v1/me",
             "/api/v1/servers",
             "/api/v1/sandboxes",
             "/api/v1/held",
+            "/sandbox",
         ];
         let below = |one: &str| {
             let rest = path.strip_prefix(one);

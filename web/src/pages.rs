@@ -49,7 +49,7 @@ pub(crate) use self::{
 use crate::{
     api_error::{AnswerStatus, Problem},
     app::App,
-    auth::{Caller, cookie},
+    auth::{Caller, cookie, doors},
     guard::Scripted,
     places::on_behalf,
     role::{Permission, Role},
@@ -205,7 +205,7 @@ fn scripted(mut page: Response) -> Response {
 
 /// What a page tells beside what was asked for. What cannot be counted now is not: a page is shown all the same.
 pub(crate) async fn beside(app: &App, caller: &Caller, request: &Parts) -> Beside {
-    if request.method != Method::GET || request.uri.path().starts_with("/api/") {
+    if request.method != Method::GET || doors::is_for_programs(request.uri.path()) {
         return Beside::default();
     }
     let waiting = approvals::waiting(app, caller);

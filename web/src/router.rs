@@ -23,8 +23,8 @@ use crate::{
     },
     api_error::Problem,
     app::App,
-    auth::{self, oidc::CALLBACK},
-    document, guard, metrics, once, openapi,
+    auth::{self, doors, oidc::CALLBACK},
+    document, guard, mcp, metrics, once, openapi,
     pages::{self, confirm},
 };
 
@@ -37,6 +37,10 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .merge(api())
         .merge(console())
         .route("/metrics", get(metrics::show))
+        .route(
+            "/sandbox/{server}/mcp",
+            get(mcp::listen).post(mcp::send).delete(mcp::leave),
+        )
         .fallback(missing)
         .layer(once)
         .layer(middleware::from_fn(precondition::kept))
@@ -342,7 +346,7 @@ fn people() -> Router<Arc<App>> {
 
 async fn missing(uri: http::Uri) -> axum::response::Response {
     let problem = Problem::missing("page", uri.path());
-    if uri.path().starts_with("/api/") {
+    if doors::is_api(uri.path()) {
         return problem.into_response();
     }
     pages::problem(&problem)

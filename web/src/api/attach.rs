@@ -31,7 +31,7 @@ use crate::{
     control::Attached,
     profile::Whose,
     role::Permission,
-    store::Name,
+    store::{Name, Server},
 };
 
 /// Starts a program of this server for this client alone, beside the sandbox that `start` gives a profile, and
@@ -59,25 +59,16 @@ pub(crate) async fn attach(
     let whose = Whose::of(&app, &caller, request.headers()).await?;
     let upgrade = request.extensions_mut().remove::<OnUpgrade>();
     let upgrade = upgrade.ok_or_else(not_a_websocket)?;
-    // What is no server's name is not for the record, whoever sends it.
-    let name: Name = name.parse()?;
-    let wanted = name.to_string();
-    let known = app.ask(move |store| store.server(&wanted)).await?;
-    // To a token of other servers it is not there.
-    if !caller.reaches(name.as_str()) {
-        app.tell_hidden(&caller, "GET /api/v1/servers/{name}/attach");
-        return Err(Problem::missing("server", name.as_str()));
-    }
-    if known.is_none() {
-        return Err(Problem::missing("server", name.as_str()));
-    }
+    let route = "GET /api/v1/servers/{name}/attach";
+    let server = server_for(&app, (&caller, route), &name).await?;
     let (mut tell, told) = oneshot::channel();
     let attaching = Attaching {
         app: Arc::clone(&app),
         caller,
         whose,
-        server: name.to_string(),
+        server: server.name,
         id: SandboxId::new(uuid::Uuid::now_v7()),
+        by: None,
     };
     // By itself: whoever asked may go away at any moment, and what was begun is then ended and recorded.
     app.attachments.spawn(async move {
@@ -95,6 +86,27 @@ pub(crate) async fn attach(
     });
     told.await.map_err(Problem::internal)??;
     asked.answer()
+}
+
+/// The server that somebody attaches to, if it is there for them; the route says where they asked.
+///
+/// # Errors
+/// What is no name, and 404.
+pub(crate) async fn server_for(
+    app: &App,
+    (caller, route): (&Caller, &str),
+    name: &str,
+) -> Result<Server, Problem> {
+    // What is no server's name is not for the record, whoever sends it.
+    let name: Name = name.parse()?;
+    let wanted = name.to_string();
+    let known = app.ask(move |store| store.server(&wanted)).await?;
+    // To a token of other servers it is not there.
+    if !caller.reaches(name.as_str()) {
+        app.tell_hidden(caller, route);
+        return Err(Problem::missing("server", name.as_str()));
+    }
+    known.ok_or_else(|| Problem::missing("server", name.as_str()))
 }
 
 /// What a client asked for, as RFC 6455 section 4.2.1 has it.
@@ -152,17 +164,19 @@ fn not_a_websocket() -> Problem {
 }
 
 /// Who attaches to what.
-struct Attaching {
-    app: Arc<App>,
-    caller: Caller,
-    whose: Whose,
-    server: String,
-    id: SandboxId,
+pub(crate) struct Attaching {
+    pub(crate) app: Arc<App>,
+    pub(crate) caller: Caller,
+    pub(crate) whose: Whose,
+    pub(crate) server: String,
+    pub(crate) id: SandboxId,
+    /// In which other way than by [`attach`].
+    pub(crate) by: Option<&'static str>,
 }
 
 impl Attaching {
     /// Starts it, unless whoever asked is gone before: then what was begun ends by itself.
-    async fn start(&self, gone: impl Future<Output = ()>) -> Result<Attached, Problem> {
+    pub(crate) async fn start(&self, gone: impl Future<Output = ()>) -> Result<Attached, Problem> {
         let app = &self.app;
         app.starts(self.id, &self.caller);
         app.record(self.entry(VerdictWord::Allow, "attach asked for"))
@@ -199,7 +213,7 @@ impl Attaching {
     }
 
     /// Records what cannot be refused any more.
-    async fn tell(&self, verdict: VerdictWord, words: &str) {
+    pub(crate) async fn tell(&self, verdict: VerdictWord, words: &str) {
         if let Err(problem) = self.app.record(self.entry(verdict, words)).await {
             let why = problem.detail;
             tracing::error!(why, "the end of an attachment is not in the record");
@@ -210,6 +224,7 @@ impl Attaching {
         let mut entry = act(&self.app, &self.caller, &self.server, Some(self.id), words);
         entry.verdict = Some(verdict);
         entry.findings.extend(self.whose.words());
+        entry.findings.extend(self.by.map(Into::into));
         entry
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Browsers say where a request comes from by `Sec-Fetch-Site` and `Origin`, which no page can set. A
 //! request that carries a session and neither of them is no browser's: it is refused, too. And a name that
-//! is not ours is answered nothing: a page may have its own name lead here (DNS rebinding).
+//! is not ours is answered nothing: a page may have its own name lead here (DNS rebinding). Which paths are
+//! programs' doors is [`super::doors`]'s.
 
 use std::net::IpAddr;
 
@@ -11,6 +12,7 @@ use axum::{
     http::{HeaderMap, HeaderValue, StatusCode, Uri, header, uri::Authority},
 };
 
+use super::doors;
 use crate::{api_error::Problem, app::App, connections::Peer};
 
 /// Refuses what another site sent.
@@ -31,23 +33,23 @@ pub(crate) fn check(app: &App, headers: &HeaderMap) -> Result<(), Problem> {
     let Some(origin) = origin else {
         return Ok(());
     };
-    let own = match &app.public_url {
-        Some(url) => origin == url.trim_end_matches('/'),
-        None => {
-            let authority = origin
-                .parse::<Uri>()
-                .ok()
-                .and_then(|uri| uri.into_parts().authority);
-            let host = text(header::HOST.as_str());
-            authority.is_some() && authority.as_ref().map(|own| own.as_str()) == host
-        }
-    };
-    if own { Ok(()) } else { refused() }
+    match is_own(app, origin, headers) {
+        true => Ok(()),
+        false => refused(),
+    }
 }
 
-/// The API and the figures; all else is for people.
-pub(crate) fn is_for_programs(uri: &Uri) -> bool {
-    uri.path().starts_with("/api/") || uri.path() == "/metrics"
+/// Whether this is the origin of our own pages: our public one, or without that the one that was asked for.
+pub(crate) fn is_own(app: &App, origin: &str, headers: &HeaderMap) -> bool {
+    if let Some(url) = &app.public_url {
+        return origin == url.trim_end_matches('/');
+    }
+    let origin = origin.parse::<Uri>().ok();
+    let authority = origin.and_then(|uri| uri.into_parts().authority);
+    let host = headers
+        .get(header::HOST)
+        .and_then(|host| host.to_str().ok());
+    authority.is_some() && authority.as_ref().map(|own| own.as_str()) == host
 }
 
 /// Whether another site led a browser here. What says nothing is no browser of today.
@@ -63,7 +65,8 @@ pub(crate) fn misdirected(app: &App, request: &Request) -> Option<Problem> {
     let headers = request.headers();
     let probe = matches!(request.uri().path(), "/healthz" | "/readyz");
     let owner = matches!(request.extensions().get(), Some(Peer::Owner(_)));
-    let program = headers.contains_key(header::AUTHORIZATION) && is_for_programs(request.uri());
+    let program =
+        headers.contains_key(header::AUTHORIZATION) && doors::is_for_programs(request.uri().path());
     if probe || owner || program {
         return None;
     }
@@ -118,6 +121,9 @@ mod tests {
             assert!(refused(path, false) && refused(path, true), "{path}");
         }
         assert!(refused("/api/v1/me", false) && !refused("/api/v1/me", true));
+        let mcp = "/sandbox/docs/mcp";
+        assert!(refused(mcp, false) && !refused(mcp, true));
+        assert!(refused("/sandboxes", false) && refused("/sandboxes", true));
         assert!(refused("/metrics", false) && !refused("/metrics", true));
         assert!(!refused("/healthz", false));
     }

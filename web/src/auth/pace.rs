@@ -22,7 +22,7 @@ use crate::{api_error::Problem, places::Turn};
 pub(crate) enum Pace {
     /// What changes something that is kept.
     Changes,
-    /// What starts, attaches to, registers or stops a sandbox.
+    /// What starts, attaches to, registers, speaks to or stops a sandbox.
     Runs,
 }
 
@@ -57,7 +57,7 @@ impl Paces {
             ),
             runs: Counted::new(
                 runs,
-                "you start and stop more sandboxes than anybody does in a minute",
+                "you start, stop and speak to more sandboxes than anybody does in a minute",
             ),
         }
     }
@@ -156,11 +156,14 @@ pub(crate) const FREE: [&str; 14] = [
 ];
 
 /// What runs sandboxes.
-const RUNS: [&str; 6] = [
+const RUNS: [&str; 8] = [
     "POST /api/v1/servers/{name}/start",
     "GET /api/v1/servers/{name}/attach",
     "POST /api/v1/servers/{name}/register",
     "DELETE /api/v1/sandboxes/{id}",
+    // Each message: clients say many in a second.
+    "POST /sandbox/{server}/mcp",
+    "DELETE /sandbox/{server}/mcp",
     "POST /servers/{name}/start",
     "POST /sandboxes/{id}/stop",
 ];

@@ -11,7 +11,7 @@ use axum::{
 use super::{Frame, shown, sign_in::own_path};
 use crate::{
     api_error::Problem,
-    auth::{Caller, origin},
+    auth::{Caller, doors},
 };
 
 /// A problem that is shown as a page.
@@ -71,7 +71,7 @@ pub(crate) fn problem(problem: &Problem) -> Response {
 
 /// Shows a problem among the sections that whoever is signed in may read.
 pub(crate) async fn framed(request: Request, next: Next) -> Response {
-    let frame = match origin::is_for_programs(request.uri()) {
+    let frame = match doors::is_for_programs(request.uri().path()) {
         true => None,
         // In none of the sections.
         false => {

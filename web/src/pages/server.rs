@@ -41,6 +41,9 @@ struct ServerPage {
     sandboxes: Vec<SandboxView>,
     /// The caller's own, where it runs; empty where it does not.
     own: String,
+    /// Where MCP clients find it, and what they are configured with; empty where gig starts no program of it.
+    endpoint: String,
+    client: String,
     denials: Vec<RecordRow>,
     problem: String,
     form: Typed,
@@ -125,7 +128,13 @@ async fn page(
     let mut sandboxes = listed(app, caller, &Sight::plain(caller)).await?;
     sandboxes.retain(|one| one.server == server.name);
     let status = AnswerStatus::beside(outcome.problem.as_ref());
+    let (endpoint, client) = match server.spec.kind {
+        ServerKind::Program => endpoint(app, &server.name),
+        ServerKind::Foreign => <(String, String)>::default(),
+    };
     let page = ServerPage {
+        endpoint,
+        client,
         frame: Frame::new(caller, "/servers"),
         name: server.name.clone(),
         foreign: server.spec.kind == ServerKind::Foreign,
@@ -143,6 +152,18 @@ async fn page(
         new: false,
     };
     Ok(shown_as(status, &page))
+}
+
+/// Where MCP clients find a server, and the configuration of one; its token is its user's own.
+fn endpoint(app: &App, name: &str) -> (String, String) {
+    let here = || app.listens.first().map(|here| format!("http://{here}"));
+    let base = app.public_url.clone().or_else(here).unwrap_or_default();
+    let base = base.trim_end_matches('/');
+    let url = format!("{base}{}", crate::mcp::PATH.replace("{server}", name));
+    let headers = serde_json::json!({"Authorization": "Bearer ${GIG_TOKEN}"});
+    let server = serde_json::json!({"type": "http", "url": url, "headers": headers});
+    let client = serde_json::json!({"mcpServers": {name: server}});
+    (url, format!("{client:#}"))
 }
 
 /// What it is, and what bounds it; what its variables hold is nobody's to see here.
