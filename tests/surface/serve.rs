@@ -12,6 +12,7 @@ mod cut;
 mod desk;
 mod document;
 mod doors;
+mod endpoint;
 mod exported;
 mod factors;
 mod full;

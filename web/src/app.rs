@@ -157,9 +157,8 @@ pub struct App {
     under_way: UnderWay,
     /// Which of them this node has claimed.
     pub(crate) claims: Claims,
-    /// Whoever is attached to a sandbox.
+    /// Whoever is attached to a sandbox, and those of them by the MCP endpoint.
     pub(crate) attachments: TaskTracker,
-    /// Sessions of the MCP endpoint.
     pub(crate) mcp: crate::mcp::Sessions,
     /// Whoever stays for long, and whether they still may.
     pub(crate) lapses: Lapses,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use axum::{
     body::to_bytes,
     extract::{Request, State},
-    http::{HeaderMap, HeaderValue, Method, StatusCode},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, header},
     response::{IntoResponse as _, Response},
 };
 use gig_policy::SandboxId;
@@ -134,12 +134,12 @@ pub(crate) async fn send(
             "one message at a time: this revision of the protocol has no batches",
         ));
     }
-    let answered = pass(&session, sent, form).await;
-    if answered.is_err() && id.is_some() {
-        // Nobody knows of it.
-        session.left.cancel();
+    // One of which nobody is told, also since they went away meanwhile, ends.
+    let unknown = id.is_some().then(|| session.left.clone().drop_guard());
+    let mut answer = pass(&session, sent, form).await?;
+    if let Some(unknown) = unknown {
+        unknown.disarm();
     }
-    let mut answer = answered?;
     if let Some(id) = id {
         let id = HeaderValue::from_str(&id).map_err(Problem::internal)?;
         answer.headers_mut().insert(asked::SESSION, id);
@@ -166,7 +166,8 @@ pub(crate) async fn listen(
 ) -> Result<Response, Problem> {
     if request.method() != Method::GET {
         // A HEAD would take the stream from who reads it.
-        return Ok(StatusCode::METHOD_NOT_ALLOWED.into_response());
+        let allowed = [(header::ALLOW, "GET, POST, DELETE")];
+        return Ok((StatusCode::METHOD_NOT_ALLOWED, allowed).into_response());
     }
     let headers = request.headers();
     let asks = Let::in_to(&app, caller, (&name, request.method()), headers).await?;

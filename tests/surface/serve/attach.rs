@@ -82,19 +82,19 @@ impl Appliance {
         output
     }
 
-    fn sandboxes(&self) -> Vec<Value> {
+    pub(super) fn sandboxes(&self) -> Vec<Value> {
         let listed = self.gig(&["ps", "--json"], "");
         let document: Value = serde_json::from_str(&listed.output).expect("JSON");
         document["items"].as_array().expect("items").clone()
     }
 
-    fn register(&self, name: &str, options: &[&str], program: &[&str]) {
+    pub(super) fn register(&self, name: &str, options: &[&str], program: &[&str]) {
         let words = [&["server", "add", name], options, &["--"], program].concat();
         let added = self.gig(&words, "");
         assert_eq!(added.status, 0, "{added:?}");
     }
 
-    fn told(&self, token: &str, query: &str) -> Vec<String> {
+    pub(super) fn told(&self, token: &str, query: &str) -> Vec<String> {
         let records = self.records(token, query);
         let findings = records.iter().rev().map(|one| one["findings"][0].clone());
         findings

@@ -6,7 +6,7 @@ use super::{Appliance, Ask, PASSWORD, command};
 use crate::answer;
 
 /// Everything that is not public.
-const CLOSED: [&str; 34] = [
+const CLOSED: [&str; 36] = [
     "/",
     "/policies",
     "/policies/p",
@@ -24,6 +24,8 @@ const CLOSED: [&str; 34] = [
     "/secrets/TOKEN",
     "/settings",
     "/metrics",
+    "/sandbox/docs/mcp",
+    "/sandbox/docs",
     "/no-such-page",
     "/api/v1/me",
     "/api/v1/sessions",

@@ -66,6 +66,7 @@ fn a_token_of_a_server_reaches_that_server_and_nothing_else() {
     for (method, path, expected) in [
         ("GET", "/api/v1/servers/mail", 404),
         ("POST", "/api/v1/servers/mail/start", 404),
+        ("POST", "/sandbox/mail/mcp", 404),
         ("DELETE", "/api/v1/servers/docs", 403),
         ("PUT", "/api/v1/servers/mail", 403),
         ("GET", "/", 403),

@@ -29,6 +29,10 @@ struct Client<'a> {
 
 impl<'a> Client<'a> {
     fn new(lab: &'a Lab, role: Role, servers: &str) -> Self {
+        Self::narrowed(lab, role, ("", servers))
+    }
+
+    fn narrowed(lab: &'a Lab, role: Role, (scopes, servers): (&str, &str)) -> Self {
         let minted = mint_token().unwrap();
         lab.make(&Change::AddToken {
             id: minted.id,
@@ -37,7 +41,7 @@ impl<'a> Client<'a> {
                 .parse()
                 .unwrap(),
             role,
-            narrowing: crate::Narrowing::kept("", servers).unwrap(),
+            narrowing: crate::Narrowing::kept(scopes, servers).unwrap(),
             expires: None,
         });
         let token = minted.text.to_string();
@@ -257,6 +261,48 @@ async fn a_session_is_there_for_nobody_but_who_opened_it() {
     assert_eq!(
         client.status("POST /sandbox/one/mcp", &named, ask).await,
         202
+    );
+
+    // Nor for whom they did not open it.
+    let gateway = Client::narrowed(&lab, Role::Editor, ("servers:run profiles:act", "one"));
+    let here = "POST /sandbox/one/mcp";
+    let opened = gateway
+        .ask(here, &[("gig-profile", "ben")], INITIALIZE)
+        .await;
+    let id = opened.headers()["mcp-session-id"].to_str().unwrap();
+    let named = ("mcp-session-id", id);
+    for (whose, status) in [("ben", 202), ("BEN", 202), ("cem", 404)] {
+        let fields = [named, ("gig-profile", whose)];
+        assert_eq!(gateway.status(here, &fields, ask).await, status, "{whose}");
+    }
+    assert_eq!(gateway.status(here, &[named], ask).await, 404);
+}
+
+#[tokio::test]
+async fn what_nobody_came_for_is_told_in_the_record_with_the_end() {
+    let lab = lab(&["one"]);
+    let client = Client::new(&lab, Role::Editor, "");
+    let (id, _) = client.open("one", "2025-03-26").await;
+    let named = [("mcp-session-id", id.as_str())];
+    let here = "POST /sandbox/one/mcp";
+    let batch = vec![r#"{"jsonrpc":"2.0","method":"news"}"#; 64].join(",");
+    for _ in 0..20 {
+        let sent = client.status(here, &named, &format!("[{batch}]")).await;
+        assert_eq!(sent, 202);
+    }
+    let asked = r#"{"jsonrpc":"2.0","id":9,"method":"last"}"#;
+    let last = client.ask(here, &named, asked).await;
+    // All before it was said by then.
+    let mut stream = last.into_body().into_data_stream();
+    assert!(event(&mut stream).await.unwrap().contains("last"));
+    client.status("DELETE /sandbox/one/mcp", &named, "").await;
+    let ended = |word: &str| word.starts_with("detached: the client ended its session; ");
+    until(|| told(&lab).last().is_some_and(|last| ended(last))).await;
+    let words = told(&lab).pop().unwrap();
+    // 1,280, the last and the end of it; 1,024 are kept.
+    assert!(
+        words.ends_with("nobody came for 258 of its messages"),
+        "{words}"
     );
 }
 

@@ -9,6 +9,7 @@ use axum::{extract::State, response::Response};
 use super::{
     Answer, Done, Form, Frame, PageProblem, Path, clock, in_query,
     records::{RecordRow, cut, rows_of_all},
+    scripted,
     server_form::{Typed, octets, processors},
     servers::own_of,
     shown_as, told,
@@ -52,6 +53,11 @@ struct ServerPage {
 }
 
 impl ServerPage {
+    /// Whether it shows how a client is configured.
+    fn has_client(&self) -> bool {
+        self.frame.may_run() && !self.endpoint.is_empty()
+    }
+
     /// For whom a policy is in force, in words.
     fn people(&self, line: &ForWhom) -> String {
         match (line.people.is_empty(), self.in_force.len()) {
@@ -151,7 +157,12 @@ async fn page(
         form: outcome.form.unwrap_or_else(|| Typed::of(server)),
         new: false,
     };
-    Ok(shown_as(status, &page))
+    let shown = shown_as(status, &page);
+    Ok(if page.has_client() {
+        scripted(shown)
+    } else {
+        shown
+    })
 }
 
 /// Where MCP clients find a server, and the configuration of one; its token is its user's own.
@@ -160,10 +171,12 @@ fn endpoint(app: &App, name: &str) -> (String, String) {
     let base = app.public_url.clone().or_else(here).unwrap_or_default();
     let base = base.trim_end_matches('/');
     let url = format!("{base}{}", crate::mcp::PATH.replace("{server}", name));
-    let headers = serde_json::json!({"Authorization": "Bearer ${GIG_TOKEN}"});
-    let server = serde_json::json!({"type": "http", "url": url, "headers": headers});
-    let client = serde_json::json!({"mcpServers": {name: server}});
-    (url, format!("{client:#}"))
+    let [name, at] = [name, &url].map(serde_json::Value::from);
+    let client = format!(
+        r#"{{"mcpServers": {{{name}: {{"type": "http", "url": {at},
+  "headers": {{"Authorization": "Bearer ${{GIG_TOKEN}}"}}}}}}}}"#
+    );
+    (url, client)
 }
 
 /// What it is, and what bounds it; what its variables hold is nobody's to see here.

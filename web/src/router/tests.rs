@@ -24,6 +24,7 @@ mod asked;
 mod bound;
 mod console;
 mod described;
+mod endpoint;
 mod furnished;
 mod judged;
 mod long;
