@@ -260,7 +260,9 @@ pub(crate) async fn require(State(app): State<Arc<App>>, request: Request, next:
             }
             let (refused, address) = (Refused::of(&caller), caller.address);
             let asks = caller.turn();
-            let is_long = !is_safe(&parts.method) && is_long(&parts.headers);
+            // Some take their place themselves, for as long as they read.
+            let here = !doors::reads_long_bodies_itself(parts.uri.path());
+            let is_long = here && !is_safe(&parts.method) && is_long(&parts.headers);
             parts.extensions.insert(caller);
             let answered = async {
                 // What is long is in memory, whole: of few at once, and of each caller one after the other.

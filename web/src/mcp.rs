@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use axum::{
-    body::to_bytes,
+    body::{Body, to_bytes},
     extract::{Request, State},
     http::{HeaderMap, HeaderValue, Method, StatusCode, header},
     response::{IntoResponse as _, Response},
@@ -26,7 +26,7 @@ mod stream;
 pub(crate) use self::session::Sessions;
 use self::{
     asked::Form,
-    message::{Id, Kind, Sent},
+    message::{Id, Kind, NoMessage, Sent},
     session::{Owner, Session},
 };
 use crate::{
@@ -36,7 +36,7 @@ use crate::{
     },
     api_error::Problem,
     app::App,
-    auth::Caller,
+    auth::{Caller, is_long},
     profile::Whose,
     role::Permission,
     store::Server,
@@ -101,9 +101,7 @@ pub(crate) async fn send(
         Some(_) => Some(asks.session(&app, headers)?),
         None => None,
     };
-    // Of no more than may be is anything kept.
-    let body = to_bytes(body, LONGEST).await.map_err(|_| too_long())?;
-    let sent = match Sent::read(&body) {
+    let sent = match read(&app, headers, body).await? {
         Ok(sent) => sent,
         Err(why) => return Ok(answer::no_message(why)),
     };
@@ -145,6 +143,20 @@ pub(crate) async fn send(
         answer.headers_mut().insert(asked::SESSION, id);
     }
     Ok(answer)
+}
+
+/// Reads a body; long ones few at once.
+async fn read(
+    app: &App,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<Result<Sent, NoMessage>, Problem> {
+    let _place = match is_long(headers) {
+        true => Some(app.bodies.take().await?),
+        false => None,
+    };
+    let body = to_bytes(body, LONGEST).await.map_err(|_| too_long())?;
+    Ok(Sent::read(&body))
 }
 
 async fn pass(session: &Arc<Session>, sent: Sent, form: Form) -> Result<Response, Problem> {

@@ -15,3 +15,8 @@ pub(crate) fn is_for_programs(path: &str) -> bool {
 pub(crate) fn takes_no_cookie(path: &str) -> bool {
     path.starts_with("/sandbox/")
 }
+
+/// Where an answer may come long after the body: who waits for it keeps nobody from sending one.
+pub(crate) fn reads_long_bodies_itself(path: &str) -> bool {
+    path.starts_with("/sandbox/")
+}

@@ -15,7 +15,7 @@ use tokio::{
 use super::{
     LONGEST,
     message::{Id, Sent},
-    session::{Owner, Session},
+    session::{Owner, Session, ToProgram},
 };
 use crate::{
     api::attach::Attaching,
@@ -132,7 +132,11 @@ async fn idle(session: &Session, server: &Server) {
 }
 
 /// Passes lines until the program has ended and all that it printed is on its streams.
-async fn pass(session: &Session, attached: &mut Attached, lines: mpsc::Receiver<String>) -> Ended {
+async fn pass(
+    session: &Session,
+    attached: &mut Attached,
+    lines: mpsc::Receiver<ToProgram>,
+) -> Ended {
     let Attached {
         stdin,
         stdout,
@@ -184,12 +188,13 @@ async fn pass(session: &Session, attached: &mut Attached, lines: mpsc::Receiver<
 /// To the program; what it reads no more is its own affair.
 async fn hears(
     mut stdin: Option<Box<dyn AsyncWrite + Send + Unpin>>,
-    mut lines: mpsc::Receiver<String>,
+    mut lines: mpsc::Receiver<ToProgram>,
 ) -> Infallible {
-    while let Some(mut line) = lines.recv().await {
+    while let Some(mut next) = lines.recv().await {
         let Some(open) = &mut stdin else { continue };
-        line.push('\n');
-        if open.write_all(line.as_bytes()).await.is_err() || open.flush().await.is_err() {
+        next.line.push('\n');
+        let written = open.write_all(next.line.as_bytes()).await;
+        if written.is_err() || open.flush().await.is_err() {
             stdin = None;
         }
     }

@@ -12,7 +12,7 @@ use std::{
 
 use parking_lot::Mutex;
 use tokio::{
-    sync::{mpsc, watch},
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch},
     time::Instant,
 };
 use tokio_util::sync::CancellationToken;
@@ -55,9 +55,18 @@ pub(super) struct Session {
     revision: OnceLock<String>,
     board: Mutex<Board>,
     changed: watch::Sender<u64>,
-    to_program: mpsc::Sender<String>,
+    to_program: mpsc::Sender<ToProgram>,
+    /// Octets that may be on their way to the program.
+    room: Arc<Semaphore>,
     used: Mutex<Instant>,
     pub(super) left: CancellationToken,
+}
+
+/// A line on its way to the program, and the room that it takes until it is written.
+#[derive(Debug)]
+pub(super) struct ToProgram {
+    pub(super) line: String,
+    _room: Option<OwnedSemaphorePermit>,
 }
 
 /// Reads a stream until it is dropped.
@@ -65,6 +74,8 @@ pub(super) struct Session {
 pub(super) struct Listener {
     session: Arc<Session>,
     reader: Reader,
+    /// What it waits for has reached the program, or is on its way.
+    asked: bool,
     changes: watch::Receiver<u64>,
 }
 
@@ -130,7 +141,7 @@ impl Sessions {
 
 impl Session {
     /// And what goes to its program, line by line.
-    pub(super) fn new(owner: Owner, opened_by: Id) -> (Arc<Self>, mpsc::Receiver<String>) {
+    pub(super) fn new(owner: Owner, opened_by: Id) -> (Arc<Self>, mpsc::Receiver<ToProgram>) {
         let (to_program, lines) = mpsc::channel(LINES);
         let session = Self {
             owner,
@@ -139,6 +150,7 @@ impl Session {
             board: Mutex::default(),
             changed: watch::Sender::new(0),
             to_program,
+            room: Arc::new(Semaphore::new(ROOM)),
             used: Mutex::new(Instant::now()),
             left: CancellationToken::new(),
         };
@@ -180,20 +192,37 @@ impl Session {
         let asked = self.board.lock().ask(&sent, whole);
         let reader = asked.map_err(refused)?;
         self.changes();
-        let listener = reader.map(|reader| self.listener(reader));
-        let room = self.to_program.reserve_many(sent.messages.len());
-        let room = tokio::time::timeout(TAKEN_WITHIN, room).await;
-        let Ok(Ok(room)) = room else {
-            if let Some(listener) = &listener {
-                self.board.lock().forget(listener.reader);
-            }
+        let mut listener = reader.map(|reader| self.listener(reader));
+        if let Some(listener) = &mut listener {
+            listener.asked = false;
+        }
+        if self.pass(sent).await.is_none() {
             let words = "the server's program takes nothing at the moment";
             return Err(Problem::unavailable(words).retried_after(AGAIN));
-        };
-        for (place, message) in room.zip(sent.messages) {
-            place.send(message.line);
+        }
+        if let Some(listener) = &mut listener {
+            listener.asked = true;
         }
         Ok(listener)
+    }
+
+    /// All of it or nothing: `None`, where there is no room for it in time.
+    async fn pass(&self, sent: Sent) -> Option<()> {
+        let octets: usize = sent.messages.iter().map(|one| one.line.len()).sum();
+        let octets = u32::try_from(octets).ok()?;
+        let room = async {
+            let room = Arc::clone(&self.room).acquire_many_owned(octets).await;
+            let places = self.to_program.reserve_many(sent.messages.len()).await;
+            Some((room.ok()?, places.ok()?))
+        };
+        let room = tokio::time::timeout(TAKEN_WITHIN, room).await;
+        let (mut room, places) = room.ok()??;
+        for (place, message) in places.zip(sent.messages) {
+            let line = message.line;
+            let _room = room.split(line.len());
+            place.send(ToProgram { line, _room });
+        }
+        Some(())
     }
 
     /// Listens to what nobody asked for, or on where a stream broke off.
@@ -214,6 +243,7 @@ impl Session {
         Listener {
             session: Arc::clone(self),
             reader,
+            asked: true,
             changes: self.changed.subscribe(),
         }
     }
@@ -294,7 +324,12 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        self.session.board.lock().left(self.reader);
+        let mut board = self.session.board.lock();
+        if !self.asked {
+            board.forget(self.reader);
+        }
+        board.left(self.reader);
+        drop(board);
         *self.session.used.lock() = Instant::now();
         self.session.changes();
     }
@@ -329,7 +364,12 @@ const MOST: usize = 1024;
 const AGAIN: u64 = 10;
 /// Lines on their way to a program: a batch at least.
 const LINES: usize = 64;
+/// And their octets: one message of the longest, with what a batch has around its own.
+const ROOM: usize = super::LONGEST;
 /// A program that reads nothing for so long is busy with something else.
 const TAKEN_WITHIN: Duration = Duration::from_secs(20);
 /// Whoever reads nothing for so long is not waited for.
 const READ_WITHIN: Duration = Duration::from_secs(30);
+
+#[cfg(test)]
+mod tests;

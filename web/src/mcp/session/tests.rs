@@ -1,0 +1,81 @@
+//! A program that takes nothing and a client that reads nothing are waited for, and not for ever.
+
+use super::*;
+
+fn session() -> (Arc<Session>, mpsc::Receiver<ToProgram>) {
+    let owner = Owner {
+        caller: "token one".to_owned(),
+        profile: "ana".to_owned(),
+        server: "docs".to_owned(),
+    };
+    let opened = message(r#"{"jsonrpc":"2.0","id":0,"method":"initialize"}"#);
+    let Kind::Request { id, .. } = opened.kind else {
+        panic!("it asks");
+    };
+    Session::new(owner, id)
+}
+
+fn sent(text: &str) -> Sent {
+    Sent::read(text.as_bytes()).unwrap()
+}
+
+fn message(text: &str) -> Message {
+    sent(text).messages.remove(0)
+}
+
+fn long(id: u32) -> String {
+    let text = "x".repeat(3 * 1024 * 1024);
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"m","params":{{"a":"{text}"}}}}"#)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_program_that_takes_nothing_is_waited_for_and_then_told_of() {
+    let (session, mut lines) = session();
+    let first = session.send(sent(&long(1)), false).await.unwrap();
+    let begun = Instant::now();
+    let refused = session.send(sent(&long(2)), false).await.unwrap_err();
+    assert_eq!(refused.status(), http::StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(begun.elapsed(), TAKEN_WITHIN);
+    // Whoever goes away while they wait has asked for nothing either.
+    let waiting = session.send(sent(&long(2)), false);
+    let gone = tokio::time::timeout(Duration::from_secs(1), waiting).await;
+    assert!(gone.is_err());
+    assert!(lines.recv().await.unwrap().line.len() > 3 * 1024 * 1024);
+    // What was refused is not asked: its id is free.
+    let again = session.send(sent(&long(2)), false).await.unwrap();
+    assert!(first.is_some() && again.is_some());
+    let asked = session.send(sent(&long(2)), false).await.unwrap_err();
+    assert_eq!(asked.status(), http::StatusCode::BAD_REQUEST);
+    assert!(lines.recv().await.is_some());
+    assert!(lines.try_recv().is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_reads_nothing_holds_the_program_up_and_is_then_let_go() {
+    let (session, _lines) = session();
+    let mut listener = session.listen(None).unwrap();
+    let news = format!(
+        r#"{{"jsonrpc":"2.0","method":"news","params":{{"a":"{}"}}}}"#,
+        "x".repeat(3 * 1024 * 1024)
+    );
+    let begun = Instant::now();
+    for _ in 0..2 {
+        session.put(message(&news)).await;
+    }
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+    // As soon as it reads there is room.
+    let (read, ()) = tokio::join!(
+        async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            listener.next().await
+        },
+        session.put(message(&news))
+    );
+    assert!(read.is_some());
+    assert_eq!(begun.elapsed(), Duration::from_secs(1));
+    session.put(message(&news)).await;
+    assert_eq!(begun.elapsed(), Duration::from_secs(1) + READ_WITHIN);
+    assert!(listener.next().await.is_none(), "it missed something");
+    drop(listener);
+    assert_eq!(session.end("over"), 1);
+}
