@@ -224,7 +224,56 @@ const LONGEST_ID: usize = 512;
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    /// Pieces of messages, good and bad.
+    const PIECES: [&str; 18] = [
+        "{",
+        "}",
+        "[",
+        "]",
+        ",",
+        ":",
+        "\n",
+        "\r",
+        " ",
+        "\"jsonrpc\"",
+        "\"2.0\"",
+        "\"id\"",
+        "1",
+        "\"method\"",
+        "\"m\"",
+        "\"a\\nb\"",
+        "null",
+        "\"result\"",
+    ];
+
+    proptest! {
+        #[test]
+        fn whatever_is_sent_is_whole_lines_that_are_read_again_as_they_were(
+            pieces in prop::collection::vec(0..PIECES.len(), 0..30),
+            breaks in prop::collection::vec(prop::sample::select(vec!["\n", "\r\n", " "]), 8),
+            text in ".*",
+        ) {
+            let text = serde_json::Value::from(text).to_string();
+            let broken = pieces.iter().filter_map(|piece| PIECES.get(*piece)).copied();
+            let [a, b, c, d, e, f, g, h] = breaks[..] else { unreachable!() };
+            let good = format!(
+                "{{{a}\"id\":{b}{text}{c},{d}\"jsonrpc\":{e}\"2.0\",\"method\":{text}{f},\"params\":{g}{{}}{h}}}"
+            );
+            prop_assert!(Sent::read(good.as_bytes()).is_ok() || text.len() > LONGEST_ID);
+            for body in [good.clone(), broken.collect::<String>(), format!("[{good}{a},{good}]")] {
+                let Ok(sent) = Sent::read(body.as_bytes()) else { continue };
+                for message in sent.messages {
+                    prop_assert!(!message.line.contains(['\n', '\r']));
+                    let again = Sent::read(message.line.as_bytes()).map(|sent| sent.messages);
+                    prop_assert_eq!(again, Ok(vec![message]));
+                }
+            }
+        }
+    }
 
     fn one(text: &str) -> Result<Message, NoMessage> {
         Sent::read(text.as_bytes()).map(|mut sent| sent.messages.remove(0))

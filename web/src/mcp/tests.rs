@@ -471,4 +471,29 @@ async fn where_a_stream_begins_is_told_to_who_knows_what_that_is() {
     let answer = client.ask("GET /sandbox/one/mcp", &named, "").await;
     let mut stream = answer.into_body().into_data_stream();
     assert_eq!(event(&mut stream).await.unwrap(), "id: 0-0\ndata: \n\n");
+    drop(stream);
+
+    // By which an answer is had that came while its asker was away.
+    let post = "POST /sandbox/one/mcp";
+    let asked = r#"{"jsonrpc":"2.0","id":5,"method":"m"}"#;
+    let asking = client.ask(post, &named, asked).await;
+    let mut stream = asking.into_body().into_data_stream();
+    let first = event(&mut stream).await.unwrap();
+    let mark = first.strip_prefix("id: ").unwrap();
+    let mark = mark.strip_suffix("\ndata: \n\n").unwrap().to_owned();
+    drop(stream);
+    let answer = r#"{"jsonrpc":"2.0","id":5,"result":{}}"#;
+    assert_eq!(client.status(post, &named, answer).await, 202);
+    let resumed = [named[0], ("last-event-id", mark.as_str())];
+    let again = client.ask("GET /sandbox/one/mcp", &resumed, "").await;
+    let mut stream = again.into_body().into_data_stream();
+    assert!(event(&mut stream).await.unwrap().contains(&mark));
+    let told = loop {
+        let told = event(&mut stream).await.expect("its answer");
+        if told.contains("result") {
+            break told;
+        }
+    };
+    assert!(told.contains(answer), "{told}");
+    assert_eq!(event(&mut stream).await, None);
 }
