@@ -44,8 +44,8 @@ pub(crate) fn is_own(app: &App, origin: &str, headers: &HeaderMap) -> bool {
     if let Some(url) = &app.public_url {
         return origin == url.trim_end_matches('/');
     }
-    let origin = origin.parse::<Uri>().ok();
-    let authority = origin.and_then(|uri| uri.into_parts().authority);
+    let origin = origin.parse::<Uri>().ok().map(Uri::into_parts);
+    let authority = origin.and_then(|parts| parts.authority.filter(|_| parts.scheme.is_some()));
     let host = headers
         .get(header::HOST)
         .and_then(|host| host.to_str().ok());
@@ -70,6 +70,18 @@ pub(crate) fn misdirected(app: &App, request: &Request) -> Option<Problem> {
     if probe || owner || program {
         return None;
     }
+    (!is_by_our_name(app, headers)).then(|| {
+        Problem::new(
+            StatusCode::MISDIRECTED_REQUEST,
+            "host",
+            "the console is not known by this name: start it with this name as its public URL"
+                .to_owned(),
+        )
+    })
+}
+
+/// Whether we were asked by a name of ours, or by an address.
+pub(crate) fn is_by_our_name(app: &App, headers: &HeaderMap) -> bool {
     let own = app
         .public_url
         .as_deref()
@@ -87,15 +99,7 @@ pub(crate) fn misdirected(app: &App, request: &Request) -> Option<Problem> {
                 || own.as_ref().and_then(Uri::host) == Some(name)
         })
     };
-    let known = headers.get_all(header::HOST).iter().all(is_known);
-    (!known).then(|| {
-        Problem::new(
-            StatusCode::MISDIRECTED_REQUEST,
-            "host",
-            "the console is not known by this name: start it with this name as its public URL"
-                .to_owned(),
-        )
-    })
+    headers.get_all(header::HOST).iter().all(is_known)
 }
 
 #[cfg(test)]

@@ -84,9 +84,11 @@ pub(super) fn is_json(headers: &HeaderMap) -> Result<(), Problem> {
 /// Refuses a page of another site.
 pub(super) fn is_ours(app: &App, headers: &HeaderMap) -> Result<(), Problem> {
     let mut origins = headers.get_all(header::ORIGIN).iter();
+    // A page of anybody's name that leads here has that name as its origin and as ours.
     match origins.all(|one| {
-        one.to_str()
-            .is_ok_and(|one| origin::is_own(app, one, headers))
+        let one = one.to_str();
+        one.is_ok_and(|one| origin::is_own(app, one, headers))
+            && origin::is_by_our_name(app, headers)
     }) {
         true => Ok(()),
         false => Err(Problem::from_elsewhere(
@@ -190,6 +192,23 @@ mod tests {
         let streams = |values: &[&'static str]| takes_events(&with(header::ACCEPT, values)).is_ok();
         assert!(streams(&["text/event-stream"]) && streams(&["*/*"]));
         assert!(!streams(&["application/json"]) && !streams(&[]));
+    }
+
+    #[test]
+    fn a_page_whose_name_leads_here_is_no_page_of_ours() {
+        let lab = crate::app::tests::Lab::new();
+        let asked = |host: &'static str, page: &'static str| {
+            let mut headers = with(header::HOST, &[host]);
+            headers.insert(header::ORIGIN, HeaderValue::from_static(page));
+            is_ours(&lab.app, &headers).is_ok()
+        };
+        assert!(asked("127.0.0.1:8080", "http://127.0.0.1:8080"));
+        assert!(asked("localhost:8080", "http://localhost:8080"));
+        assert!(!asked(
+            "rebound.example:8080",
+            "http://rebound.example:8080"
+        ));
+        assert!(!asked("127.0.0.1:8080", "127.0.0.1:8080"));
     }
 
     #[test]

@@ -174,11 +174,15 @@ fn token(raw: Option<&RawValue>) -> Result<Option<Id>, NoMessage> {
 }
 
 impl Id {
-    /// Also of a text that is spelled with other escapes the same.
+    /// Also of a text that is spelled with other escapes the same, and of a number as those have it who know no other
+    /// than floating ones.
     fn read(raw: &RawValue) -> Result<Self, NoMessage> {
         match serde_json::from_str(raw.get()).map_err(|_| INVALID)? {
             id @ (serde_json::Value::String(_) | serde_json::Value::Number(_)) => {
-                let text = id.to_string();
+                let whole = id
+                    .as_f64()
+                    .filter(|id| id.fract() == 0.0 && id.abs() < EXACT);
+                let text = whole.map_or_else(|| id.to_string(), |id| format!("{:.0}", id + 0.0));
                 if text.len() > LONGEST_ID {
                     return Err(INVALID);
                 }
@@ -219,6 +223,8 @@ const INVALID: NoMessage = NoMessage {
 const CONNECTION_CLOSED: i32 = -32000;
 /// Messages in a batch.
 const MOST_AT_ONCE: usize = 64;
+/// Whole numbers below are exact as floating ones, 2⁵³.
+const EXACT: f64 = 9_007_199_254_740_992.0;
 /// Octets of an id, with its quotes.
 const LONGEST_ID: usize = 512;
 
@@ -317,6 +323,28 @@ mod tests {
             Sent::read(br#"[{"jsonrpc":"2.0","method":"a"},{"jsonrpc":"2.0","method":"b"}]"#);
         let batch = batch.unwrap();
         assert!(batch.batch && batch.messages.len() == 2);
+    }
+
+    #[test]
+    fn an_id_is_known_again_however_its_number_is_written() {
+        let id = |text: &str| {
+            let text = format!(r#"{{"jsonrpc":"2.0","id":{text},"result":{{}}}}"#);
+            match one(&text).map(|message| message.kind) {
+                Ok(Kind::Response { id: Id(id), .. }) => id,
+                other => panic!("{text}: {other:?}"),
+            }
+        };
+        for same in ["1", "1.0", "1e0", "10e-1"] {
+            assert_eq!(id(same), "1", "{same}");
+        }
+        assert_eq!(
+            (id("-0"), id("0"), id("-7.0")),
+            ("0".into(), "0".into(), "-7".into())
+        );
+        // No other than it is, where these have none of its own.
+        for own in ["\"1\"", "1.5", "9007199254740993", "18446744073709551615"] {
+            assert_eq!(id(own), own);
+        }
     }
 
     #[test]
