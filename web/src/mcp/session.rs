@@ -58,6 +58,8 @@ pub(super) struct Session {
     to_program: mpsc::Sender<ToProgram>,
     /// Octets that may be on their way to the program.
     room: Arc<Semaphore>,
+    /// And those that may wait for that, in memory.
+    waiting: Semaphore,
     used: Mutex<Instant>,
     pub(super) left: CancellationToken,
 }
@@ -151,6 +153,7 @@ impl Session {
             changed: watch::Sender::new(0),
             to_program,
             room: Arc::new(Semaphore::new(ROOM)),
+            waiting: Semaphore::new(2 * ROOM),
             used: Mutex::new(Instant::now()),
             left: CancellationToken::new(),
         };
@@ -210,6 +213,8 @@ impl Session {
     async fn pass(&self, sent: Sent) -> Option<()> {
         let octets: usize = sent.messages.iter().map(|one| one.line.len()).sum();
         let octets = u32::try_from(octets).ok()?;
+        // More than that is turned away at once.
+        let _waits = self.waiting.try_acquire_many(octets).ok()?;
         let room = async {
             let room = Arc::clone(&self.room).acquire_many_owned(octets).await;
             let places = self.to_program.reserve_many(sent.messages.len()).await;

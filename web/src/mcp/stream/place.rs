@@ -72,13 +72,19 @@ impl Board {
 
     /// Whether a message finds room without a reader's missing another one.
     fn has_room(&self, octets: usize) -> bool {
-        let fits = self.octets + octets <= MOST_OCTETS && self.kept.len() < MOST_KEPT;
-        let waited = |kept: &Kept| {
+        let waited = |kept: &&Kept| {
             let line = self.lines.get(&kept.at.stream);
             line.is_some_and(|line| line.reader.is_some() && kept.at.number > line.read)
         };
-        // What nobody reads at the moment makes room.
-        fits || !self.kept.front().is_some_and(waited)
+        // What nobody reads at the moment makes room, up to the first that somebody does.
+        let (mut most, mut count) = (self.octets + octets, self.kept.len() + 1);
+        for goes in self.kept.iter().take_while(|kept| !waited(kept)) {
+            if most <= MOST_OCTETS && count <= MOST_KEPT {
+                break;
+            }
+            (most, count) = (most - goes.text.len(), count - 1);
+        }
+        most <= MOST_OCTETS && count <= MOST_KEPT
     }
 
     /// Lets go what need not be kept, and what cannot.

@@ -199,6 +199,35 @@ fn what_is_kept_is_bounded_and_a_stream_with_a_gap_ends() {
     assert!(board.kept.len() <= MOST_KEPT);
 }
 
+/// However large each is: of what was read only so much goes as there is, and nothing that was not.
+#[test]
+fn who_reads_all_the_time_misses_nothing() {
+    let mut board = Board::default();
+    let mut reader = ask(&mut board, 1);
+    let long = |megabytes: usize| {
+        let text = "x".repeat(megabytes * 1_000_000);
+        message(&format!(
+            r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":"p1","text":"{text}"}}}}"#
+        ))
+    };
+    let mut came = 0;
+    let mut read = |board: &mut Board| {
+        let next = board.read(&mut reader);
+        assert!(matches!(next, Next::Message(..)), "after {came}");
+        came += 1;
+    };
+    for megabytes in [2, 3, 3] {
+        put(&mut board, &long(megabytes));
+    }
+    read(&mut board);
+    assert_eq!(board.place(&long(4), false), Placed::Full);
+    read(&mut board);
+    put(&mut board, &long(4));
+    put(&mut board, &answer(1));
+    (0..3).for_each(|_| read(&mut board));
+    assert_eq!((came, board.lost()), (5, 0));
+}
+
 #[test]
 fn what_was_read_is_kept_for_a_while_and_no_longer() {
     let mut board = Board::default();
