@@ -1,19 +1,16 @@
-//! Which runs of host ids the gigs of this user have at the moment, so that two of them have none in common.
+//! Which runs of host ids the gigs of this host have at the moment, so that two of them have none in common.
 //!
-//! A locked file for each 65,536 ids, in a directory that is the user's alone: a lock ends with the process that has
-//! it, however that ends. Where there is no such place nothing is claimed, and who starts does as if nobody else had.
+//! A socket with an abstract name (unix(7)) for each 65,536 ids: a name that is had is had by one process, ends with
+//! it, however that ends, and leaves nothing anywhere. Who could take them all from others only has these do as if
+//! nobody else were there. No sandbox sees them: they are of the host's network.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::{Mutex, PoisonError};
 
-use rustix::fs::OFlags;
-use rustix::process::geteuid;
-
 /// What this process has claimed; it has it until its end.
-static HELD: Mutex<Vec<File>> = Mutex::new(Vec::new());
+static HELD: Mutex<Vec<UnixDatagram>> = Mutex::new(Vec::new());
 
 /// Whose a run is, from its first ids on.
 #[derive(Debug, PartialEq, Eq)]
@@ -25,41 +22,22 @@ pub(crate) enum Claim {
 }
 
 /// Claims so many blocks of `size` ids each.
-pub(crate) fn claim(place: &Path, base: u32, (blocks, size): (u32, u32)) -> io::Result<Claim> {
-    let mut locks = Vec::new();
+pub(crate) fn claim(base: u32, (blocks, size): (u32, u32)) -> io::Result<Claim> {
+    let mut names = Vec::new();
     for block in 0..blocks {
         let first = base.saturating_add(block.saturating_mul(size));
-        let lock = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
-            .open(place.join(first.to_string()))?;
-        match lock.try_lock() {
-            Ok(()) => locks.push(lock),
-            Err(TryLockError::WouldBlock) => return Ok(Claim::Anothers(first)),
-            Err(TryLockError::Error(error)) => return Err(error),
+        let name = SocketAddr::from_abstract_name(format!("gig-ids-{first}"))?;
+        match UnixDatagram::bind_addr(&name) {
+            Ok(name) => names.push(name),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                return Ok(Claim::Anothers(first));
+            }
+            Err(error) => return Err(error),
         }
     }
     let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
-    held.extend(locks);
+    held.extend(names);
     Ok(Claim::Ours)
-}
-
-/// Where they are: of root, and of a user who has signed in.
-pub(crate) fn place() -> Option<PathBuf> {
-    let user = geteuid();
-    let above = match user.is_root() {
-        true => PathBuf::from("/run"),
-        false => PathBuf::from(std::env::var_os("XDG_RUNTIME_DIR")?),
-    };
-    let place = above.join("gig-ids");
-    // One that is there may be somebody else's.
-    let _there = DirBuilder::new().mode(0o700).create(&place);
-    let facts = fs::symlink_metadata(&place).ok()?;
-    let is_ours = facts.is_dir() && facts.uid() == user.as_raw() && facts.mode() & 0o022 == 0;
-    is_ours.then_some(place)
 }
 
 /// The first run of so many from `base` on, in steps of `size`, that ends by `end` and is not taken.
@@ -98,15 +76,17 @@ mod tests {
 
     #[test]
     fn what_one_has_claimed_another_has_not() {
-        let place = std::env::temp_dir().join(format!("gig-ids-{}", std::process::id()));
-        fs::create_dir(&place).unwrap();
-        let claimed = |base, blocks| claim(&place, base, (blocks, 100)).unwrap();
+        // Ids that nobody has.
+        let own = u32::MAX - 1_000_000 + std::process::id() % 400 * 2000;
+        let claimed = |base, blocks| match claim(own + base, (blocks, 100)).unwrap() {
+            Claim::Anothers(first) => Claim::Anothers(first - own),
+            Claim::Ours => Claim::Ours,
+        };
         assert_eq!(claimed(1000, 2), Claim::Ours);
         assert_eq!(claimed(900, 2), Claim::Anothers(1000));
         // Nothing is kept of what was not to be had.
         assert_eq!(claimed(900, 1), Claim::Ours);
         assert_eq!(claimed(1100, 3), Claim::Anothers(1100));
         assert_eq!(claimed(1200, 2), Claim::Ours);
-        fs::remove_dir_all(&place).unwrap();
     }
 }

@@ -121,12 +121,12 @@ impl HostIds {
         Self::Single
     }
 
-    /// The same, and for this process alone among the gigs of its user until it ends. Where there are no others left,
-    /// or nowhere to say whose they are, they are those that every gig has.
+    /// The same, and for this process alone among the gigs of this host until it ends. Where there are no others left
+    /// they are those that every gig has.
     #[must_use]
     pub fn take_for(slots: u16) -> Self {
         let found = Self::detect_for(slots);
-        let (Self::Range { via, .. }, Some(place)) = (found, id_claim::place()) else {
+        let Self::Range { via, .. } = found else {
             return found;
         };
         let hub = u32::from(via == MapWriter::Root);
@@ -139,7 +139,7 @@ impl HostIds {
                 MapWriter::NewuidmapHelpers => given_base(wanted, &taken),
             };
             let Some(base) = base else { return found };
-            match id_claim::claim(&place, base, (blocks, PER_SANDBOX)) {
+            match id_claim::claim(base, (blocks, PER_SANDBOX)) {
                 Ok(Claim::Ours) => {
                     return Self::Range {
                         base,
