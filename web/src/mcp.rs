@@ -37,6 +37,7 @@ use crate::{
     api_error::Problem,
     app::App,
     auth::{Caller, is_long},
+    counts::Place,
     profile::Whose,
     role::Permission,
     store::Server,
@@ -97,6 +98,7 @@ pub(crate) async fn send(
     let asks = Let::in_to(&app, caller, (&name, &parts.method), headers).await?;
     asked::is_json(headers)?;
     let form = Form::taken(headers)?;
+    let place = app.mcp.asks(&asks.owner)?;
     let known = match asked::session(headers)? {
         Some(_) => Some(asks.session(&app, headers)?),
         None => None,
@@ -134,7 +136,7 @@ pub(crate) async fn send(
     }
     // One of which nobody is told, also since they went away meanwhile, ends.
     let unknown = id.is_some().then(|| session.left.clone().drop_guard());
-    let mut answer = pass(&session, sent, form).await?;
+    let mut answer = pass(&session, sent, (form, place)).await?;
     if let Some(unknown) = unknown {
         unknown.disarm();
     }
@@ -159,12 +161,16 @@ async fn read(
     Ok(Sent::read(&body))
 }
 
-async fn pass(session: &Arc<Session>, sent: Sent, form: Form) -> Result<Response, Problem> {
+async fn pass(
+    session: &Arc<Session>,
+    sent: Sent,
+    (form, place): (Form, Place<(String, String)>),
+) -> Result<Response, Problem> {
     let batch = sent.batch;
     let listener = session.send(sent, form == Form::Whole).await?;
     match (listener, form) {
         (None, _) => Ok(answer::taken()),
-        (Some(listener), Form::Events) => Ok(answer::events(listener)),
+        (Some(listener), Form::Events) => Ok(answer::events(listener.in_place(place))),
         (Some(listener), Form::Whole) => answer::whole(listener, batch).await,
     }
 }
@@ -184,10 +190,11 @@ pub(crate) async fn listen(
     let headers = request.headers();
     let asks = Let::in_to(&app, caller, (&name, request.method()), headers).await?;
     asked::takes_events(headers)?;
+    let place = app.mcp.asks(&asks.owner)?;
     let session = asks.session(&app, headers)?;
     let after = asked::last_event(headers)?.map(str::parse).transpose();
     let after = after.map_err(|_| Problem::invalid("Last-Event-ID is none of this session's"))?;
-    Ok(answer::events(session.listen(after)?))
+    Ok(answer::events(session.listen(after)?.in_place(place)))
 }
 
 /// `DELETE /sandbox/{server}/mcp`: ends a session.

@@ -35,6 +35,8 @@ use crate::{
 pub(crate) struct Sessions {
     open: Mutex<HashMap<[u8; 32], Arc<Session>>>,
     places: Counts<(String, String)>,
+    /// What is asked and not answered whole yet, each of which has a connection.
+    asks: Counts<(String, String)>,
     closed: CancellationToken,
 }
 
@@ -79,6 +81,7 @@ pub(super) struct Listener {
     /// What it waits for has reached the program, or is on its way.
     asked: bool,
     changes: watch::Receiver<u64>,
+    asks: Option<Place<(String, String)>>,
 }
 
 impl Owner {
@@ -102,6 +105,20 @@ impl Sessions {
         place.ok_or_else(|| {
             let words = "as many sessions are open as may be: end one (DELETE), or wait until one was idle for long enough";
             let problem = Problem::new(http::StatusCode::TOO_MANY_REQUESTS, "sessions", words);
+            problem.retried_after(AGAIN)
+        })
+    }
+
+    /// A place for one more request of the same person: the connections that they have are had by nobody else.
+    ///
+    /// # Errors
+    /// 429 where there are as many as may be.
+    pub(super) fn asks(&self, owner: &Owner) -> Result<Place<(String, String)>, Problem> {
+        let whose = (owner.caller.clone(), owner.profile.clone());
+        let place = self.asks.take(whose, MOST_ASKS_OF_ONE, MOST_ASKS);
+        place.ok_or_else(|| {
+            let words = "as many of your requests and streams are open as may be: end some, or wait for their answers";
+            let problem = Problem::new(http::StatusCode::TOO_MANY_REQUESTS, "streams", words);
             problem.retried_after(AGAIN)
         })
     }
@@ -250,6 +267,7 @@ impl Session {
             reader,
             asked: true,
             changes: self.changed.subscribe(),
+            asks: None,
         }
     }
 
@@ -300,6 +318,12 @@ impl Session {
 }
 
 impl Listener {
+    /// With the place of who listens, for as long as they do.
+    pub(super) fn in_place(mut self, place: Place<(String, String)>) -> Self {
+        self.asks = Some(place);
+        self
+    }
+
     /// The next message, or its end. Dropping the future loses nothing.
     pub(super) async fn next(&mut self) -> Option<(Mark, Arc<str>)> {
         loop {
@@ -365,6 +389,10 @@ fn refused(why: Refused) -> Problem {
 const MOST_OF_ONE: usize = 32;
 /// Of all.
 const MOST: usize = 1024;
+/// Requests and streams of one: an assistant asks some at once in each of its sessions.
+pub(super) const MOST_ASKS_OF_ONE: usize = 64;
+/// Of all: half of the connections that gig takes.
+const MOST_ASKS: usize = 256;
 /// Seconds.
 const AGAIN: u64 = 10;
 /// Lines on their way to a program: a batch at least.

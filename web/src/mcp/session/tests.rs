@@ -79,3 +79,25 @@ async fn a_client_that_reads_nothing_holds_the_program_up_and_is_then_let_go() {
     drop(listener);
     assert_eq!(session.end("over"), 1);
 }
+
+/// Each has a connection, of which gig takes so many: a stream is counted for as long as it is open.
+#[tokio::test]
+async fn one_has_so_many_streams_and_leaves_room_for_others() {
+    let sessions = Sessions::default();
+    let owner = |caller: &str| Owner {
+        caller: caller.to_owned(),
+        profile: "p".to_owned(),
+        server: "s".to_owned(),
+    };
+    let (session, _lines) = session();
+    let stream = session.listen(None).unwrap();
+    let stream = stream.in_place(sessions.asks(&owner("ana")).unwrap());
+    let others = (1..MOST_ASKS_OF_ONE).map(|_| sessions.asks(&owner("ana")).unwrap());
+    let others: Vec<_> = others.collect();
+    let refused = sessions.asks(&owner("ana")).unwrap_err();
+    assert_eq!(refused.status, http::StatusCode::TOO_MANY_REQUESTS);
+    drop(sessions.asks(&owner("ben")).unwrap());
+    drop(stream);
+    drop(sessions.asks(&owner("ana")).unwrap());
+    drop(others);
+}
