@@ -352,7 +352,7 @@ fn what_is_covered_of_a_project_is_told_at_the_start() {
 fn the_vaults_key_enters_no_sandbox() {
     let lab = Lab::new();
     let key = "7a".repeat(32);
-    let as_another = format!("MINE=x{key}");
+    let as_another = format!("MINE=x{}", key.to_uppercase());
     for (option, name) in [("GIG_MASTER_KEY", "GIG_MASTER_KEY"), (&*as_another, "MINE")] {
         let subject = lab.gig().host_env("GIG_MASTER_KEY", &key);
         let run = subject.option(["--env", option]).run(["env"]);

@@ -41,7 +41,7 @@ pub(crate) fn variables(
     Ok(variables)
 }
 
-/// What opens the vault enters no sandbox.
+/// What opens the vault enters no sandbox, where gig was given it by its environment.
 ///
 /// # Errors
 /// When the variable holds it, whatever it is called.
@@ -49,8 +49,9 @@ pub(crate) fn refuse_own_key(name: &str, value: &OsStr) -> anyhow::Result<()> {
     for own in OWN_KEYS {
         let key = gig_vault::environment::var_os(own).filter(|key| !key.is_empty());
         let Some(key) = key else { continue };
-        let mut parts = value.as_bytes().windows(key.len());
-        if parts.any(|part| part == key.as_bytes()) {
+        let key = key.as_bytes().trim_ascii();
+        let mut parts = value.as_bytes().windows(key.len().max(1));
+        if parts.any(|part| part.eq_ignore_ascii_case(key)) {
             bail!(
                 "--env {name}: it holds the vault's own key ({own}), which no program must have: leave it out"
             );

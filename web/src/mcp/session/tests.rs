@@ -95,7 +95,10 @@ async fn one_has_so_many_streams_and_leaves_room_for_others() {
     let others = (1..MOST_ASKS_OF_ONE).map(|_| sessions.asks(&owner("ana")).unwrap());
     let others: Vec<_> = others.collect();
     let refused = sessions.asks(&owner("ana")).unwrap_err();
-    assert_eq!(refused.status, http::StatusCode::TOO_MANY_REQUESTS);
+    assert!(
+        refused.detail.contains("as many of your requests"),
+        "{refused:?}"
+    );
     drop(sessions.asks(&owner("ben")).unwrap());
     drop(stream);
     drop(sessions.asks(&owner("ana")).unwrap());
