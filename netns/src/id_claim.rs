@@ -1,6 +1,6 @@
 //! Which runs of host ids the gigs of this host have at the moment, so that two of them have none in common.
 //!
-//! A socket with an abstract name (unix(7)) for each 65,536 ids: a name that is had is had by one process, ends with
+//! A socket with an abstract name (unix(7)) for each block of ids: a name that is had is had by one process, ends with
 //! it, however that ends, and leaves nothing anywhere. Who could take them all from others only has these do as if
 //! nobody else were there. No sandbox sees them: they are of the host's network.
 
@@ -21,11 +21,10 @@ pub(crate) enum Claim {
     Anothers(u32),
 }
 
-/// Claims so many blocks of `size` ids each.
-pub(crate) fn claim(base: u32, (blocks, size): (u32, u32)) -> io::Result<Claim> {
+/// Claims the blocks that begin with these ids, all or none.
+pub(crate) fn claim(blocks: impl Iterator<Item = u32>) -> io::Result<Claim> {
     let mut names = Vec::new();
-    for block in 0..blocks {
-        let first = base.saturating_add(block.saturating_mul(size));
+    for first in blocks {
         let name = SocketAddr::from_abstract_name(format!("gig-ids-{first}"))?;
         match UnixDatagram::bind_addr(&name) {
             Ok(name) => names.push(name),
@@ -38,6 +37,12 @@ pub(crate) fn claim(base: u32, (blocks, size): (u32, u32)) -> io::Result<Claim> 
     let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
     held.extend(names);
     Ok(Claim::Ours)
+}
+
+/// The blocks of `size` that hold a run of so many ids, of all blocks from 0 on.
+pub(crate) fn touched(base: u32, wanted: u32, size: u32) -> impl Iterator<Item = u32> {
+    let last = base.saturating_add(wanted.saturating_sub(1));
+    (base / size..=last / size).map(move |block| block.saturating_mul(size))
 }
 
 /// The first run of so many from `base` on, in steps of `size`, that ends by `end` and is not taken.
@@ -75,12 +80,24 @@ mod tests {
     }
 
     #[test]
+    fn runs_that_overlap_touch_a_block_in_common() {
+        let blocks = |base, wanted| touched(base, wanted, 16).collect::<Vec<_>>();
+        assert_eq!(blocks(0, 16), [0]);
+        assert_eq!(blocks(15, 2), [0, 16]);
+        assert_eq!(blocks(16, 33), [16, 32, 48]);
+        assert_eq!(blocks(17, 1), [16]);
+    }
+
+    #[test]
     fn what_one_has_claimed_another_has_not() {
         // Ids that nobody has.
         let own = u32::MAX - 1_000_000 + std::process::id() % 400 * 2000;
-        let claimed = |base, blocks| match claim(own + base, (blocks, 100)).unwrap() {
-            Claim::Anothers(first) => Claim::Anothers(first - own),
-            Claim::Ours => Claim::Ours,
+        let claimed = |base: u32, blocks: u32| {
+            let firsts = (0..blocks).map(|block| own + base + block * 100);
+            match claim(firsts).unwrap() {
+                Claim::Anothers(first) => Claim::Anothers(first - own),
+                Claim::Ours => Claim::Ours,
+            }
         };
         assert_eq!(claimed(1000, 2), Claim::Ours);
         assert_eq!(claimed(900, 2), Claim::Anothers(1000));

@@ -76,6 +76,8 @@ pub enum WriteIdMapError {
 /// Ids a sandbox has in a range mode: every id of a usual /etc/passwd, up to
 /// `nobody` (65,534).
 const PER_SANDBOX: u32 = 65_536;
+/// Ids of root's that one gig has and no other: each is an open file of its own.
+const TOGETHER: u32 = 16 * PER_SANDBOX;
 /// From here on `useradd` gives users theirs (login.defs, `SUB_UID_MIN`).
 const FIRST_GIVEN: u32 = 100_000;
 /// First host id as root: above every range that `useradd` gives out by
@@ -139,7 +141,19 @@ impl HostIds {
                 MapWriter::NewuidmapHelpers => given_base(wanted, &taken),
             };
             let Some(base) = base else { return found };
-            match id_claim::claim(base, (blocks, PER_SANDBOX)) {
+            // A user was given a few ids, which begin anywhere; of root's many there is a name for several.
+            let (claimed, size) = match via {
+                MapWriter::Root => (
+                    id_claim::claim(id_claim::touched(base, wanted, TOGETHER)),
+                    TOGETHER,
+                ),
+                MapWriter::NewuidmapHelpers => {
+                    let firsts = (0..blocks)
+                        .map(|block| base.saturating_add(block.saturating_mul(PER_SANDBOX)));
+                    (id_claim::claim(firsts), PER_SANDBOX)
+                }
+            };
+            match claimed {
                 Ok(Claim::Ours) => {
                     return Self::Range {
                         base,
@@ -147,7 +161,7 @@ impl HostIds {
                         via,
                     };
                 }
-                Ok(Claim::Anothers(first)) => taken.push((first, PER_SANDBOX)),
+                Ok(Claim::Anothers(first)) => taken.push((first, size)),
                 Err(_) => return found,
             }
         }
