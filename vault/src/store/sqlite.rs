@@ -172,9 +172,13 @@ impl Store for SqliteStore {
         let committed = inner.commit(generation, changes);
         match committed {
             Ok(true) => {
-                if inner.empty_log().is_ok_and(|is_busy| is_busy) {
+                let emptied = inner.empty_log();
+                if !matches!(emptied, Ok(false)) {
                     let place = self.place.display();
-                    tracing::warn!("{place}-wal holds what was before until nobody reads it");
+                    tracing::warn!(
+                        ?emptied,
+                        "{place}-wal holds what was before until it can be emptied"
+                    );
                 }
                 Ok(())
             }

@@ -38,21 +38,27 @@ pub(super) fn events(listener: Listener) -> Response {
 /// All answers at once, as soon as all are there.
 ///
 /// # Errors
-/// 503 where they take longer than anybody waits for a body.
+/// 503 where they take longer than anybody waits for a body, or are more than one holds.
 pub(super) async fn whole(mut listener: Listener, batch: bool) -> Result<Response, Problem> {
     let collected = async {
-        let mut all = Vec::new();
+        let (mut all, mut octets) = (Vec::new(), 0);
         while let Some((_, text)) = listener.next().await {
+            octets += text.len();
+            if octets > MOST_OCTETS {
+                return Err(Problem::unavailable(
+                    "the answers are more than one body holds: Accept text/event-stream, and they come one by one",
+                ));
+            }
             all.push(text);
         }
-        all
+        Ok(all)
     };
     let all = tokio::time::timeout(WITHIN, collected).await;
     let all = all.map_err(|_| {
         Problem::unavailable(
             "the server took too long: Accept text/event-stream, and it may take as long as it does",
         )
-    })?;
+    })??;
     let text = match (batch, all.first()) {
         (false, Some(only)) => only.to_string(),
         (false, None) => return Err(Problem::unavailable("the request was cancelled")),
@@ -78,6 +84,8 @@ fn json(status: StatusCode, text: String) -> Response {
     (status, [(header::CONTENT_TYPE, kind)], text).into_response()
 }
 
+/// Of one body: two of the longest messages.
+const MOST_OCTETS: usize = 8 * 1024 * 1024;
 /// Less than what stands in front waits for.
 const ALIVE: Duration = Duration::from_secs(15);
 /// Less than any request may take that is answered at once.

@@ -42,7 +42,16 @@ pub(super) fn execute(
     // What goes on where it stopped was told when it began.
     let (asked, mut filter) = (told::asked(filter), filter.clone());
     match cursor.since(&asked)? {
-        Some(since) => filter.since = since,
+        Some(since) => {
+            let given = filter.since.take();
+            if let Some(given) = given.filter(|given| since.as_ref() != Some(given)) {
+                let began = since.as_deref().unwrap_or("its first record");
+                let words =
+                    format!("the cursor goes on since {began}, as it began, and not since {given}");
+                output::remark([words])?;
+            }
+            filter.since = since;
+        }
         None => {
             told::tell_export(file, &format!("sent to {}", to.place()), &filter)?;
             cursor.begins(asked)?;
