@@ -125,13 +125,14 @@ pub(super) fn revision(headers: &HeaderMap, session: Option<&Session>) -> Result
     let Some(said) = once(headers, &REVISION)? else {
         return Ok(());
     };
-    if !REVISIONS.contains(&said) {
+    let agreed = session.and_then(Session::revision);
+    // What the two agreed on is theirs, also where gig knows nothing of it.
+    if agreed != Some(said) && !REVISIONS.contains(&said) {
         return Err(Problem::invalid(format!(
             "MCP-Protocol-Version is none that is spoken here: {}",
             REVISIONS.join(", ")
         )));
     }
-    let agreed = session.and_then(Session::revision);
     match agreed {
         Some(agreed) if agreed != said => Err(Problem::invalid(format!(
             "MCP-Protocol-Version is not the one that this session agreed on, {agreed}"
@@ -152,7 +153,7 @@ pub(super) fn takes_marks(session: &Session) -> bool {
 }
 
 pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
-const REVISION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+pub(super) const REVISION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 const EVENTS: &str = "text/event-stream";
 const JSON: &str = "application/json";

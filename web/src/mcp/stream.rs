@@ -126,7 +126,7 @@ impl Board {
         if self.over {
             return Err(Refused::Over);
         }
-        let mut waits: Vec<Waits> = Vec::new();
+        let (mut waits, mut unwanted): (Vec<Waits>, Vec<&Id>) = Default::default();
         for message in &sent.messages {
             match &message.kind {
                 Kind::Request { id, progress, .. } => {
@@ -141,18 +141,19 @@ impl Board {
                 // A program need not answer it any more: nobody waits for that.
                 Kind::Notification {
                     cancels: Some(of), ..
-                } => {
-                    for line in self.lines.values_mut() {
-                        line.waits.retain(|one| one.id != *of);
-                    }
-                }
+                } => unwanted.push(of),
                 Kind::Notification { cancels: None, .. } | Kind::Response { .. } => {}
             }
+        }
+        if !waits.is_empty() {
+            self.make_room(waits.len())?;
+        }
+        for line in self.lines.values_mut() {
+            line.waits.retain(|one| !unwanted.contains(&&one.id));
         }
         if waits.is_empty() {
             return Ok(None);
         }
-        self.make_room(waits.len())?;
         let stream = self.number();
         let line = Line {
             waits,

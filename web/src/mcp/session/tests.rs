@@ -1,6 +1,7 @@
 //! A program that takes nothing and a client that reads nothing are waited for, and not for ever.
 
 use super::*;
+use crate::mcp::asked::{REVISION, revision};
 
 fn session() -> (Arc<Session>, mpsc::Receiver<ToProgram>) {
     let owner = Owner {
@@ -103,4 +104,14 @@ async fn one_has_so_many_streams_and_leaves_room_for_others() {
     drop(stream);
     drop(sessions.asks(&owner("ana")).unwrap());
     drop(others);
+}
+
+#[test]
+fn what_the_two_agreed_on_is_spoken_in_their_session() {
+    let (session, _lines) = session();
+    let said = http::HeaderValue::from_static("2026-06-30");
+    let headers = http::HeaderMap::from_iter([(REVISION, said)]);
+    assert!(revision(&headers, Some(&session)).is_err());
+    session.revision.set("2026-06-30".to_owned()).unwrap();
+    assert!(revision(&headers, Some(&session)).is_ok());
 }

@@ -119,6 +119,13 @@ fn an_id_is_asked_by_once_until_it_is_answered_or_not_wanted_any_more() {
     assert_eq!(board.ask(&sent(twice), false).unwrap_err(), Refused::Asked);
     let unwanted =
         r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#;
+    // What is refused has not been told either.
+    let refused = twice.replace('[', &format!("[{unwanted},"));
+    assert_eq!(
+        board.ask(&sent(&refused), false).unwrap_err(),
+        Refused::Asked
+    );
+    assert_eq!(all(&mut board, &mut one), (Vec::new(), false));
     assert_eq!(board.ask(&sent(unwanted), false).unwrap(), None);
     assert_eq!(all(&mut board, &mut one), (Vec::new(), true));
     ask(&mut board, 1);
