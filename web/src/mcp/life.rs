@@ -159,7 +159,10 @@ async fn pass(
                     }
                     Err(why) => bad.tell(session, why.why),
                 },
-                Read::TooLong => bad.tell(session, "it is longer than 4 MiB"),
+                Read::TooLong => {
+                    bad.tell(session, "it is longer than 4 MiB");
+                    session.put_instead(&line).await;
+                }
             }
         }
     };
@@ -225,6 +228,7 @@ impl Bad {
 
 enum Read {
     Line,
+    /// Its beginning alone is kept.
     TooLong,
 }
 
@@ -243,7 +247,7 @@ async fn next(reader: &mut (impl AsyncBufRead + Unpin), line: &mut Vec<u8>) -> O
         let ends = parts.next().is_some();
         if line.len() + part.len() > LONGEST {
             too_long = true;
-            line.clear();
+            line.truncate(BEGINNING);
         }
         if !too_long {
             line.extend_from_slice(part);
@@ -261,6 +265,8 @@ const IDLE: Duration = Duration::from_secs(300);
 const DAY: Duration = Duration::from_hours(24);
 /// Between two looks whether it is idle.
 const LOOK: Duration = Duration::from_secs(5);
+/// Of a line that is too long: where an answer says what it answers.
+const BEGINNING: usize = 512;
 /// Octets that are read of a program at once.
 const AT_ONCE: usize = 32 * 1024;
 /// Bad lines of a session.

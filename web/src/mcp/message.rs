@@ -174,6 +174,16 @@ fn token(raw: Option<&RawValue>) -> Result<Option<Id>, NoMessage> {
 }
 
 impl Id {
+    /// What a message of this beginning names, where it does so first, as most programs write it.
+    pub(super) fn begun(beginning: &[u8]) -> Option<Self> {
+        let text = String::from_utf8_lossy(beginning);
+        let (before, rest) = text.split_once("\"id\":")?;
+        let (id, _) = rest.split_once(',')?;
+        let is_first = !before.contains("\"result\"") && !before.contains("\"error\"");
+        let id: &RawValue = serde_json::from_str(id).ok().filter(|_| is_first)?;
+        Self::read(id).ok()
+    }
+
     /// Also of a text that is spelled with other escapes the same, and of a number as those have it who know no other
     /// than floating ones.
     fn read(raw: &RawValue) -> Result<Self, NoMessage> {

@@ -18,7 +18,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    message::{Id, Kind, Message, Sent},
+    message::{Id, Kind, Message, Sent, unanswered},
     stream::{Board, Mark, Next, Placed, Reader, Refused},
 };
 use crate::{
@@ -302,6 +302,16 @@ impl Session {
             }
         }
         self.changes();
+    }
+
+    /// Tells whoever waits for a message that is too long, as far as its beginning says who that is.
+    pub(super) async fn put_instead(&self, beginning: &[u8]) {
+        let asked = self.board.lock().asked_by(beginning);
+        let Some(id) = asked else { return };
+        let line = unanswered(&id, "the server's answer is longer than 4 MiB");
+        let revision = None;
+        let kind = Kind::Response { id, revision };
+        self.put(Message { kind, line }).await;
     }
 
     /// No more is said: all streams end, with the reason where somebody waits.

@@ -246,6 +246,22 @@ impl Board {
         Next::Nothing
     }
 
+    /// The request that an answer of this beginning is to: the one that it names, or the only one there is.
+    pub(super) fn asked_by(&self, beginning: &[u8]) -> Option<Id> {
+        let ids = || {
+            let waits = self.lines.values().flat_map(|line| &line.waits);
+            waits.map(|one| &one.id)
+        };
+        if let Some(named) = Id::begun(beginning)
+            && ids().any(|id| *id == named)
+        {
+            return Some(named);
+        }
+        let mut all = ids();
+        let only = all.next().cloned();
+        only.filter(|_| all.next().is_none())
+    }
+
     /// A reader went away. What one asked who takes one body for all is answered to nobody then.
     pub(super) fn left(&mut self, reader: Reader) {
         let stream = reader.at.stream;

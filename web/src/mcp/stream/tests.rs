@@ -146,6 +146,23 @@ fn an_id_is_asked_by_once_until_it_is_answered_or_not_wanted_any_more() {
 }
 
 #[test]
+fn an_answer_that_is_too_long_is_known_by_its_beginning_or_as_the_only_one() {
+    let mut board = Board::default();
+    let id = |one: u32| match answer(one).kind {
+        Kind::Response { id, .. } => id,
+        other => panic!("{other:?}"),
+    };
+    let named = br#"{"jsonrpc":"2.0","id":2,"result":{"text":"aaaa"#;
+    let hidden = br#"{"result":{"id":2,"text":"aaaa"#;
+    assert_eq!(board.asked_by(named), None);
+    ask(&mut board, 1);
+    assert_eq!(board.asked_by(named), Some(id(1)), "nobody else asks");
+    ask(&mut board, 2);
+    assert_eq!(board.asked_by(named), Some(id(2)));
+    assert_eq!(board.asked_by(hidden), None);
+}
+
+#[test]
 fn a_stream_that_broke_off_goes_on_where_it_was_and_has_one_reader() {
     let mut board = Board::default();
     let mut one = ask(&mut board, 1);
