@@ -39,25 +39,7 @@ pub(super) fn execute(
     let reading = || format!("cannot read {}", file.display());
     let url = to.url().to_owned();
     let mut cursor = Cursor::open(path, &url, log.as_mut())?;
-    // What goes on where it stopped was told when it began.
-    let (asked, mut filter) = (told::asked(filter), filter.clone());
-    match cursor.since(&asked)? {
-        Some(since) => {
-            let given = filter.since.take();
-            if let Some(given) = given.filter(|given| since.as_ref() != Some(given)) {
-                let began = since.as_deref().unwrap_or("its first record");
-                let words =
-                    format!("the cursor goes on since {began}, as it began, and not since {given}");
-                output::remark([words])?;
-            }
-            filter.since = since;
-        }
-        None => {
-            told::tell_export(file, &format!("sent to {}", to.place()), &filter)?;
-            cursor.begins(asked)?;
-        }
-    }
-    let filter = &filter;
+    let filter = &begun(&mut cursor, file, filter, &to)?;
     let (mut records, mut missed) = (0, 0);
     let place = to.place();
     let mut marks = cursor.resume(log.as_mut())?;
@@ -120,6 +102,29 @@ pub(super) fn execute(
             std::thread::sleep(PAUSE);
         }
     }
+}
+
+/// What is delivered with this cursor: what goes on where it stopped was told when it began.
+fn begun(
+    cursor: &mut Cursor,
+    file: &Path,
+    filter: &Filter,
+    to: &Destination,
+) -> anyhow::Result<Filter> {
+    let (asked, mut filter) = (told::asked(filter), filter.clone());
+    let Some(since) = cursor.since(&asked)? else {
+        told::tell_export(file, &format!("sent to {}", to.place()), &filter)?;
+        cursor.begins(asked)?;
+        return Ok(filter);
+    };
+    let given = filter.since.take();
+    if let Some(given) = given.filter(|given| since.as_ref() != Some(given)) {
+        let began = since.as_deref().unwrap_or("its first record");
+        let words = format!("the cursor goes on since {began}, as it began, and not since {given}");
+        output::remark([words])?;
+    }
+    filter.since = since;
+    Ok(filter)
 }
 
 /// What became of a part of a batch.
