@@ -246,20 +246,11 @@ impl Board {
         Next::Nothing
     }
 
-    /// The request that an answer of this beginning is to: the one that it names, or the only one there is.
+    /// The request that an answer of this beginning is to, where it names one that waits.
     pub(super) fn asked_by(&self, beginning: &[u8]) -> Option<Id> {
-        let ids = || {
-            let waits = self.lines.values().flat_map(|line| &line.waits);
-            waits.map(|one| &one.id)
-        };
-        if let Some(named) = Id::begun(beginning)
-            && ids().any(|id| *id == named)
-        {
-            return Some(named);
-        }
-        let mut all = ids();
-        let only = all.next().cloned();
-        only.filter(|_| all.next().is_none())
+        let named = Id::begun(beginning)?;
+        let mut waits = self.lines.values().flat_map(|line| &line.waits);
+        waits.any(|one| one.id == named).then_some(named)
     }
 
     /// A reader went away. What one asked who takes one body for all is answered to nobody then.
