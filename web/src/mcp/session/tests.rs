@@ -1,7 +1,10 @@
 //! A program that takes nothing and a client that reads nothing are waited for, and not for ever.
 
 use super::*;
-use crate::mcp::asked::{REVISION, revision};
+use crate::mcp::{
+    answer::whole,
+    asked::{REVISION, revision},
+};
 
 fn session() -> (Arc<Session>, mpsc::Receiver<ToProgram>) {
     let owner = Owner {
@@ -114,4 +117,26 @@ fn what_the_two_agreed_on_is_spoken_in_their_session() {
     assert!(revision(&headers, Some(&session)).is_err());
     session.revision.set("2026-06-30".to_owned()).unwrap();
     assert!(revision(&headers, Some(&session)).is_ok());
+}
+
+/// However many answers are asked for as one.
+#[tokio::test]
+async fn what_one_body_holds_of_answers_is_bounded() {
+    let (session, _lines) = session();
+    let asked = [1, 2, 3].map(|id| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"m"}}"#));
+    let asked = sent(&format!("[{}]", asked.join(",")));
+    let listener = session.send(asked, true).await.unwrap().unwrap();
+    let answers = async {
+        for id in [1, 2, 3] {
+            let text = "x".repeat(3 * 1024 * 1024);
+            let answer = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"a":"{text}"}}}}"#);
+            session.put(message(&answer)).await;
+        }
+    };
+    let (whole, ()) = tokio::join!(whole(listener, true), answers);
+    let refused = whole.unwrap_err();
+    assert!(
+        refused.detail.contains("more than one body holds"),
+        "{refused:?}"
+    );
 }
