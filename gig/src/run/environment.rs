@@ -47,8 +47,9 @@ pub(crate) fn variables(
 /// When the variable holds it, whatever it is called.
 pub(crate) fn refuse_own_key(name: &str, value: &OsStr) -> anyhow::Result<()> {
     for own in OWN_KEYS {
-        let key = gig_vault::environment::var_os(own).filter(|key| !key.is_empty());
-        let Some(key) = key else { continue };
+        let Some(key) = gig_vault::environment::var_os(own) else {
+            continue;
+        };
         let key = key.as_bytes().trim_ascii();
         let mut parts = value.as_bytes().windows(key.len().max(1));
         if parts.any(|part| part.eq_ignore_ascii_case(key)) {

@@ -317,15 +317,11 @@ fn note_handing_out(guarded: &[Arc<Secret>]) {
 
 /// What a program signs with is not sent, so that no value can be put in its place.
 fn note_signing(guarded: &[Arc<Secret>]) {
-    let is_signed_with = |secret: &&Secret| {
+    let is_apart = |secret: &Arc<Secret>| {
         matches!(secret.treatment, Treatment::Replace)
             && secret.name.as_str() == "AWS_SECRET_ACCESS_KEY"
     };
-    if guarded
-        .iter()
-        .map(AsRef::as_ref)
-        .any(|secret| is_signed_with(&secret))
-    {
+    if guarded.iter().any(is_apart) {
         tell(
             "gig: warning: AWS_SECRET_ACCESS_KEY is a value of its own: the program signs with its stand-in, and AWS takes \
              no such signature. Keep both keys as one secret, for which gig signs: printf KEYID:SECRET | gig secret set \

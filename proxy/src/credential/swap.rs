@@ -3,7 +3,7 @@
 //! What may be the beginning of a sentinel is held back until it is one or is none. An interactive
 //! stream does not wait for that for ever: who sends the octets on says when it was long enough.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use super::{
     around::{Around, in_part},
@@ -166,20 +166,12 @@ impl Swap {
         let value = replacement.value();
         let value = value.map_err(|_| RewriteError::Unavailable)?;
         if spot.head && value.iter().any(|octet| ENDS_HEAD.contains(octet)) {
-            let name = &replacement.secret.name;
-            let text = format!("secret {name} stays out of the head of a part, which it would end");
-            self.tally.unplaced(text);
-            return Err(RewriteError::Unplaceable);
+            return self.stays_out(replacement, "the head of a part, which it would end");
         }
         let escape = in_part(spot, self.escape);
         let secret = &replacement.secret;
         if !escape.takes(value) {
-            let text = format!(
-                "secret {} stays out of what is no more text with it",
-                secret.name
-            );
-            self.tally.unplaced(text);
-            return Err(RewriteError::Unplaceable);
+            return self.stays_out(replacement, "what is no more text with it");
         }
         let before = out.len();
         // What ends a head was looked for.
@@ -192,9 +184,7 @@ impl Swap {
             }
         };
         if let Err(unplaced) = written {
-            self.tally
-                .unplaced(format!("secret {} stays out of {unplaced}", secret.name));
-            return Err(RewriteError::Unplaceable);
+            return self.stays_out(replacement, unplaced);
         }
         let written = out.get(before..).unwrap_or_default();
         if self
@@ -202,12 +192,7 @@ impl Swap {
             .as_ref()
             .is_some_and(|parts| parts.would_end(written))
         {
-            let text = format!(
-                "secret {} stays out of a part, which it would end",
-                secret.name
-            );
-            self.tally.unplaced(text);
-            return Err(RewriteError::Unplaceable);
+            return self.stays_out(replacement, "a part, which it would end");
         }
         let resized = out.len() - before != length;
         let told = match spot.told {
@@ -216,16 +201,23 @@ impl Swap {
             Told::Digest => true,
         };
         if told || resized && self.room.resized().is_err() {
-            let text = format!(
-                "secret {} stays out of what says its own length or digest",
-                secret.name
-            );
-            self.tally.unplaced(text);
-            return Err(RewriteError::Unplaceable);
+            return self.stays_out(replacement, "what says its own length or digest");
         }
         self.tally.swapped(&secret.name, secret.version);
         self.tally.changed_body();
         Ok(())
+    }
+
+    /// A value cannot stand there.
+    fn stays_out(
+        &self,
+        replacement: &Replacement,
+        of: impl fmt::Display,
+    ) -> Result<(), RewriteError> {
+        let name = &replacement.secret.name;
+        self.tally
+            .unplaced(format!("secret {name} stays out of {of}"));
+        Err(RewriteError::Unplaceable)
     }
 
     /// Has the value be one that may still be used: a body can be open for long.

@@ -89,10 +89,7 @@ impl Standing {
                 _ => {}
             }
         }
-        match self.place() {
-            Ok(place) => place.cut_for().map_or(Ok(()), Err),
-            Err(reason) => Err(*reason),
-        }
+        self.cut_in_place().map_or(Ok(()), Err)
     }
 
     /// Something moved, in either direction.
@@ -106,6 +103,11 @@ impl Standing {
         if self.place.get().is_none() && self.changes == self.caller.subject().changes() {
             return self.caller.guard.cut_for();
         }
+        self.cut_in_place()
+    }
+
+    /// The same of its place in the register, taken now if it has none.
+    fn cut_in_place(&self) -> Option<DenyReason> {
         match self.place() {
             Ok(place) => place.cut_for(),
             Err(reason) => Some(*reason),

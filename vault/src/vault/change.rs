@@ -164,12 +164,8 @@ impl Vault {
                     owner: Arc::clone(&row.owner),
                     name: Arc::clone(&row.name),
                 }),
-                (Some(version), true) => {
-                    changes.push(Change::DeleteVersion {
-                        owner: Arc::clone(&row.owner),
-                        name: Arc::clone(&row.name),
-                        version,
-                    });
+                (Some(_), true) => {
+                    changes.extend(rows.into_iter().map(forgotten));
                     // Another tag, too: what was made of the secret as it was is made anew.
                     let newest = view.versions(name.as_str()).next_back();
                     let mut row = row.clone();

@@ -56,7 +56,6 @@ pub(crate) async fn proof(
         app,
         caller,
         begun: chains.iter().map(begun).collect(),
-        ends: chains.iter().map(ChainProof::end).collect(),
         chains: chains.into(),
         reading: None,
     };
@@ -68,9 +67,7 @@ pub(crate) async fn proof(
 struct Rest {
     app: Arc<App>,
     caller: Caller,
-    /// Of all chains.
-    ends: Vec<Position>,
-    /// The same, with how many checkpoints each had.
+    /// The ends of all chains, and how many checkpoints each had.
     begun: Vec<(Position, usize)>,
     /// Not begun yet.
     chains: VecDeque<ChainProof>,
@@ -92,7 +89,7 @@ impl Rest {
         };
         let end = chain.end();
         let mut marks = Marks::default();
-        for other in &self.ends {
+        for (other, _) in &self.begun {
             if other.chain != end.chain {
                 marks.set(*other);
             }

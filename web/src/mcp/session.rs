@@ -92,6 +92,11 @@ impl Owner {
             server: server.to_owned(),
         }
     }
+
+    /// For whom sessions and streams are counted.
+    fn person(&self) -> (String, String) {
+        (self.caller.clone(), self.profile.clone())
+    }
 }
 
 impl Sessions {
@@ -100,13 +105,9 @@ impl Sessions {
     /// # Errors
     /// 429 where there are as many as may be.
     pub(super) fn place(&self, owner: &Owner) -> Result<Place<(String, String)>, Problem> {
-        let whose = (owner.caller.clone(), owner.profile.clone());
-        let place = self.places.take(whose, MOST_OF_ONE, MOST);
-        place.ok_or_else(|| {
-            let words = "as many sessions are open as may be: end one (DELETE), or wait until one was idle for long enough";
-            let problem = Problem::new(http::StatusCode::TOO_MANY_REQUESTS, "sessions", words);
-            problem.retried_after(AGAIN)
-        })
+        let words = "as many sessions are open as may be: end one (DELETE), or wait until one was idle for long enough";
+        let place = self.places.take(owner.person(), MOST_OF_ONE, MOST);
+        place.ok_or_else(|| too_many("sessions", words))
     }
 
     /// A place for one more request of the same person: the connections that they have are had by nobody else.
@@ -114,13 +115,9 @@ impl Sessions {
     /// # Errors
     /// 429 where there are as many as may be.
     pub(super) fn asks(&self, owner: &Owner) -> Result<Place<(String, String)>, Problem> {
-        let whose = (owner.caller.clone(), owner.profile.clone());
-        let place = self.asks.take(whose, MOST_ASKS_OF_ONE, MOST_ASKS);
-        place.ok_or_else(|| {
-            let words = "as many of your requests and streams are open as may be: end some, or wait for their answers";
-            let problem = Problem::new(http::StatusCode::TOO_MANY_REQUESTS, "streams", words);
-            problem.retried_after(AGAIN)
-        })
+        let words = "as many of your requests and streams are open as may be: end some, or wait for their answers";
+        let place = self.asks.take(owner.person(), MOST_ASKS_OF_ONE, MOST_ASKS);
+        place.ok_or_else(|| too_many("streams", words))
     }
 
     /// Its id, by which it is found from now on.
@@ -374,6 +371,10 @@ impl Drop for Listener {
     }
 }
 
+fn too_many(word: &'static str, words: &str) -> Problem {
+    Problem::new(http::StatusCode::TOO_MANY_REQUESTS, word, words).retried_after(AGAIN)
+}
+
 fn refused(why: Refused) -> Problem {
     let conflict = |word, detail| Problem::new(http::StatusCode::CONFLICT, word, detail);
     match why {
@@ -381,12 +382,7 @@ fn refused(why: Refused) -> Problem {
         Refused::Asked => {
             Problem::invalid("a request of this id is not answered yet: give each its own")
         }
-        Refused::Full => Problem::new(
-            http::StatusCode::TOO_MANY_REQUESTS,
-            "too_many",
-            "as many requests wait for answers as may",
-        )
-        .retried_after(AGAIN),
+        Refused::Full => too_many("too_many", "as many requests wait for answers as may"),
         Refused::Read => conflict(
             "stream_open",
             "this session's stream is open already: one listens at a time, or goes on with Last-Event-ID",

@@ -137,12 +137,17 @@ async fn what_a_run_left_unsigned_the_next_signs_as_found(place: Place) {
     assert_eq!((found.pruned, found.inherited), (11, 6));
 }
 
-async fn old_records_go_by_their_class_and_the_rest_stays_proved(place: Place) {
-    record(&place, 9000).await;
+/// The same, and all of them are in the index.
+async fn record_indexed(place: &Place, count: u64) {
+    record(place, count).await;
     let (recorder, owner) = place.start("n");
     place.indexed();
     owner.close(PATIENCE);
     drop(recorder);
+}
+
+async fn old_records_go_by_their_class_and_the_rest_stays_proved(place: Place) {
+    record_indexed(&place, 9000).await;
     let terms = || place.blocks_with(term::term(term::Field::Event, "dns"));
     assert_eq!(terms(), 2);
     assert!(pruned(&place, &in_days(6, &[])).is_empty(), "too young");
@@ -304,11 +309,7 @@ async fn two_who_prune_at_once_do_not_contradict_each_other(place: Place) {
 }
 
 async fn what_was_removed_leaves_the_index_also_where_that_was_interrupted(place: Place) {
-    record(&place, 9000).await;
-    let (recorder, owner) = place.start("n");
-    place.indexed();
-    owner.close(PATIENCE);
-    drop(recorder);
+    record_indexed(&place, 9000).await;
     let terms = || place.blocks_with(term::term(term::Field::Event, "dns"));
     assert_eq!(terms(), 2);
     // Ended behind the first segment's records, before its index.
