@@ -13,6 +13,7 @@ pub mod filter;
 pub(crate) mod index;
 pub mod moment;
 pub(crate) mod posting;
+pub(crate) mod spelled;
 pub(crate) mod term;
 pub(crate) mod walk;
 pub(crate) mod whole;

@@ -8,8 +8,8 @@ use std::{path::Path, sync::Arc, time::Duration};
 use anyhow::{Context, bail};
 use gig_policy::SecretName;
 use gig_vault::{
-    RunKeeper, SecretBytes, SystemClock, Vault, environment, master_key::MasterKeySource, memory,
-    vault::Witness,
+    Guarded, RunKeeper, SecretBytes, SystemClock, Vault, environment, master_key::MasterKeySource,
+    memory, vault::Witness,
 };
 
 use self::changes::Changes;
@@ -38,6 +38,16 @@ pub(crate) fn exists() -> anyhow::Result<bool> {
 pub(crate) fn refuse_unusable_key() -> anyhow::Result<()> {
     let source = MasterKeySource::from_env(environment::var_os, Path::new(""))?;
     source.check().context("cannot use the vault's master key")
+}
+
+/// From where gig has a master key whose digits stand in `text`, if it has one: the present one, or the next.
+pub(crate) fn own_key_in(text: &[u8]) -> Option<String> {
+    // Without a directory there is no file in it.
+    let dir = data_dir::path().unwrap_or_default();
+    let present = MasterKeySource::from_env(environment::var_os, &dir).ok();
+    let next = MasterKeySource::new_from_env(environment::var_os).ok();
+    let mut sources = present.into_iter().chain(next.flatten());
+    sources.find_map(|source| source.found_in(text))
 }
 
 /// Opens the vault; makes it, and its key, at first use.
@@ -161,6 +171,24 @@ pub(crate) fn holds(text: &[u8], secret: &gig_vault::Secret) -> bool {
         text == value
             || (value.len() >= SHORTEST && text.windows(value.len()).any(|window| window == value))
     })
+}
+
+/// The secret of which one of these texts holds a value, in use or remembered.
+pub(crate) fn guarded_in<'g, 't>(
+    guarded: &'g Guarded,
+    texts: impl Iterator<Item = &'t String> + Clone,
+) -> Option<&'g SecretName> {
+    let is_in = |value: &[u8]| {
+        let holds = |text: &String| {
+            text.as_bytes()
+                .windows(value.len())
+                .any(|part| part == value)
+        };
+        value.len() >= SHORTEST && texts.clone().any(holds)
+    };
+    let mut values = guarded.values.iter();
+    let found = values.find(|known| is_in(known.value.expose()));
+    found.map(|known| &known.name)
 }
 
 /// What there is to say of a value that is too short to be looked for.

@@ -359,4 +359,14 @@ fn the_vaults_key_enters_no_sandbox() {
         let told = format!("--env {name}: it holds the vault's own key (GIG_MASTER_KEY)");
         let _run = run.exits(125).complains(&told);
     }
+    // By a file it is the same.
+    let file = lab.folder("key").join("master");
+    fs::write(&file, format!("{key}\n")).expect("write");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).expect("chmod");
+    let user = User::of_this_run();
+    chown(&file, Some(user.uid), Some(user.gid)).expect("chown");
+    let subject = lab.gig().host_env("GIG_MASTER_KEY_FILE", &text(&file));
+    let run = subject.option(["--env", &as_another]).run(["env"]);
+    let told = format!("the vault's own key ({})", text(&file));
+    let _run = run.exits(125).complains(&told);
 }

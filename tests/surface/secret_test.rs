@@ -298,6 +298,38 @@ fn a_value_in_the_tested_request_is_refused() {
 }
 
 #[test]
+fn a_misspelt_place_in_the_tested_url_is_refused() {
+    let vault = Vault::new();
+    vault.set(&["TOKEN"], VALUE);
+    let words = ["test", "TOKEN", "--url", "https://api.test/{TOKNE}/x"];
+    let answer = vault.gig(&words, "");
+    assert_eq!(answer.status, 125, "{answer:?}");
+    let told = "{TOKNE} is no variable of the secret: write {TOKEN}";
+    assert!(answer.errors.contains(told), "{answer:?}");
+}
+
+#[test]
+fn a_value_that_takes_anothers_place_without_its_end_is_remarked() {
+    let vault = Vault::new();
+    vault.set(&["TOKEN", "--expires", "30d"], VALUE);
+    let remark = "version 2 has none: --expires sets one";
+    let answer = vault.gig(&["rotate", "TOKEN"], "another-value-of-it");
+    assert!(
+        answer.status == 0 && answer.errors.contains(remark),
+        "{answer:?}"
+    );
+    // The second one takes the place of a value that has none.
+    let words = [
+        &["rotate", "TOKEN", "--expires", "30d"][..],
+        &["rotate", "TOKEN", "--expires", "9d"],
+    ];
+    for (words, value) in words.into_iter().zip(["a-third-value", "a-fourth-value"]) {
+        let answer = vault.gig(words, value);
+        assert!(answer.status == 0 && answer.errors.is_empty(), "{answer:?}");
+    }
+}
+
+#[test]
 fn a_value_that_is_too_short_to_be_looked_for_is_a_warning() {
     let vault = Vault::new();
     let answer = vault.gig(&["set", "TOKEN"], "short\n");

@@ -246,6 +246,22 @@ impl MasterKeySource {
         }
     }
 
+    /// Where the key is, if its digits stand somewhere in `text`. What cannot be read is looked for by nobody.
+    #[must_use]
+    pub fn found_in(&self, text: &[u8]) -> Option<String> {
+        let (key, place) = match self {
+            Self::Variable { name, value } => (MasterKey::parse(value, name), (*name).to_owned()),
+            Self::File(path) | Self::Default(path) => (read_file(path), path.display().to_string()),
+        };
+        let key = key.ok()?;
+        let is_it = |digits: &[u8]| {
+            let all = digits.iter().all(u8::is_ascii_hexdigit);
+            let other = || MasterKey::parse(&SecretBytes::copy_of(digits), "");
+            all && other().is_ok_and(|other| other.id == key.id)
+        };
+        text.windows(2 * KEY).any(is_it).then_some(place)
+    }
+
     /// Reads the key. A default file that is not there is made, unless something is `sealed` already.
     pub(crate) fn read(&self, sealed: Option<&KeyId>) -> Result<Found, MasterKeyError> {
         let key = match self {
@@ -378,89 +394,4 @@ const LONGEST: usize = 2 * KEY + 2;
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
 #[cfg(test)]
-mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
-
-    use super::*;
-
-    fn parse(text: &str) -> Result<MasterKey, MasterKeyError> {
-        MasterKey::parse(&SecretBytes::from(text), "GIG_MASTER_KEY")
-    }
-
-    #[test]
-    fn a_key_is_64_hexadecimal_digits_and_nothing_else() {
-        let good = "0123456789abcdefABCDEF0123456789".repeat(2);
-        assert_eq!(
-            parse(&good).unwrap().id(),
-            parse(&format!("{good}\n")).unwrap().id()
-        );
-        let long = format!("{good}00");
-        let signs = "+1".repeat(32);
-        let other = "g".repeat(64);
-        let (short, _) = good.split_at(63);
-        let blank = format!(" {short}");
-        for bad in [
-            "",
-            "\n",
-            short,
-            &long,
-            &signs,
-            &other,
-            &blank,
-            &"é".repeat(32),
-        ] {
-            let error = parse(bad).unwrap_err().to_string();
-            assert!(
-                error.contains("GIG_MASTER_KEY") && error.contains("64"),
-                "{error}"
-            );
-            assert!(
-                bad.is_empty() || bad == "\n" || !error.contains(bad),
-                "{error}"
-            );
-        }
-    }
-
-    #[test]
-    fn two_variables_contradict_each_other() {
-        let both = MasterKeySource::from_env(|_| Some("x".into()), Path::new("/nowhere"));
-        assert!(matches!(both, Err(MasterKeyError::Both { .. })));
-    }
-
-    #[test]
-    fn a_key_file_that_others_can_read_is_refused() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join(FILE);
-        assert!(write_new(&path, &MasterKey::random().unwrap()).unwrap());
-        assert_eq!(
-            fs::metadata(&path).unwrap().permissions().mode() & 0o7777,
-            0o600
-        );
-        for mode in [0o640, 0o604, 0o660, 0o777] {
-            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
-            assert!(matches!(
-                read_file(&path),
-                Err(MasterKeyError::Readable { .. })
-            ));
-        }
-    }
-
-    #[test]
-    fn a_key_file_is_made_once_and_never_when_something_is_sealed() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join(FILE);
-        let source = MasterKeySource::Default(path.clone());
-        let wanted = KeyId::from_row("0".repeat(16));
-        assert!(matches!(
-            source.read(Some(&wanted)),
-            Err(MasterKeyError::Missing { .. })
-        ));
-        assert!(!path.exists());
-        let made = source.read(None).unwrap();
-        assert_eq!(made.made.as_deref(), Some(path.as_path()));
-        let again = source.read(Some(made.key.id())).unwrap();
-        assert_eq!(again.key.id(), made.key.id());
-        assert_eq!(again.made, None);
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
-    }
-}
+mod tests;

@@ -67,12 +67,18 @@ pub(crate) fn propose(
 ) -> Option<Proposal> {
     let rule = Entry::of(row, width, until)?;
     let (asked, address) = (asked(row)?, address(row));
+    let last = until.map_or(i64::MAX, |end| end.unix() - 1);
+    let last = Moment::from_unix(last);
     let with = insert(document, &rule).filter(|with| {
         let old = document::compile(name, 0, document, None);
         let new = document::compile(name, 0, with, None);
         match (old, new) {
             // Another rule may treat the host otherwise and decide all the same.
-            (Ok(old), Ok(new)) => adds_one(&old, &new) && new.covers(&asked, address).is_ok(),
+            (Ok(old), Ok(new)) => {
+                // By itself, where it stays longer than another that lets it pass now.
+                let new_alone = new.as_of(last);
+                adds_one(&old, &new) && new_alone.covers(&asked, address).is_ok()
+            }
             _ => false,
         }
     });

@@ -145,6 +145,15 @@ impl Problem {
         Self::new(StatusCode::NOT_FOUND, "not_found", detail)
     }
 
+    /// A record that was there once.
+    pub(crate) fn removed(record: &str) -> Self {
+        let detail = format!(
+            "record {record} is there no more, and its chain goes on behind it: what was removed by its age, or by `gig audit \
+             prune`, the chain's signed checkpoints list, and `gig audit verify` tells it from what is missing"
+        );
+        Self::new(StatusCode::NOT_FOUND, "not_found", detail)
+    }
+
     /// Somebody changes what is there without saying what they have seen of it (RFC 6585 §3).
     pub(crate) fn unseen(what: &str) -> Self {
         let detail = format!(

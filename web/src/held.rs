@@ -194,6 +194,11 @@ impl HeldDesk {
         self.shared.inner.lock().waiting.len()
     }
 
+    /// What tells this process from all others.
+    pub(crate) fn run(&self) -> &str {
+        &self.shared.node
+    }
+
     /// Whether it is this process whose proxy has what waits: what is said of it here is heard.
     pub(crate) fn has(&self, row: &HeldRow) -> bool {
         row.node == self.shared.node

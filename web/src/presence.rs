@@ -104,7 +104,7 @@ impl Teller {
             runtime,
             node: NodeRun {
                 name: app.node.clone(),
-                run: uuid::Uuid::now_v7().to_string(),
+                run: app.held.run().to_owned(),
                 listens: app.listens.clone(),
             },
             begun: false,

@@ -31,6 +31,12 @@ pub(crate) enum NoRule {
     /// It passes now.
     #[error("there is no rule to write: it is not denied any more")]
     Passes,
+    /// It passes now, by a rule that ends.
+    #[error(
+        "there is no rule to write for an hour: it is not denied until {0}, when the rule that allows it ends; ask for \
+         one that lasts, or again then"
+    )]
+    PassesUntil(Moment),
     /// What bounds every policy beneath it.
     #[error(
         "there is no rule to write: the floor {0} denies it, and no policy beneath it can allow it; whoever may set \
@@ -59,6 +65,8 @@ pub(crate) struct Passing {
     pub(crate) version: u64,
     /// `egress[1]`.
     pub(crate) rule: String,
+    /// When it is denied again; `None` where that is never.
+    pub(crate) until: Option<Moment>,
 }
 
 /// What is in force for each server that is asked for, read once, as of now.
@@ -158,6 +166,22 @@ impl<'a> Remedies<'a> {
         Ok(kept.map(|_| Remedy { policy, assign }))
     }
 
+    /// Where the rule goes that lets a record's request pass for good, where what lets it now ends; as
+    /// [`of`](Self::of), `None` where nothing is to be written.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub(crate) fn for_ever(&mut self, row: &Row) -> Result<Option<Remedy>, StoreError> {
+        if let Some(remedy) = self.of(row)? {
+            return Ok(Some(remedy));
+        }
+        let passes = self.passes(row)?.and_then(|passing| passing.until);
+        match (passes, row.server.as_deref()) {
+            (Some(_), Some(server)) => self.place(server, profile_of(row)),
+            _ => Ok(None),
+        }
+    }
+
     /// The rule by which what was denied passes now; `None` where none lets it. Limits and secrets take no part.
     ///
     /// # Errors
@@ -170,6 +194,7 @@ impl<'a> Remedies<'a> {
         let Some(asked) = asked(row).filter(|_| can_be_allowed(row)) else {
             return Ok(None);
         };
+        let now = self.now;
         let policy = &self.known(server, profile_of(row))?.0;
         let rule = policy.covers(&asked, address(row)).ok().flatten();
         let reference = policy.reference();
@@ -177,6 +202,7 @@ impl<'a> Remedies<'a> {
             policy: reference.name.to_string(),
             version: reference.version,
             rule: rule.to_string(),
+            until: ends(policy, row, now),
         }))
     }
 
@@ -242,7 +268,10 @@ impl<'a> Remedies<'a> {
         }
         Ok(match self.floor(row)? {
             Some(floor) => NoRule::Floor(floor),
-            None => NoRule::Passes,
+            None => match self.passes(row)?.and_then(|passing| passing.until) {
+                Some(end) => NoRule::PassesUntil(end),
+                None => NoRule::Passes,
+            },
         })
     }
 
@@ -301,6 +330,28 @@ fn denial(policy: &Policy, row: &Row) -> Option<Box<Denial>> {
     policy.covers(&asked(row)?, address(row)).err()
 }
 
+/// When what passes under a policy is denied again: a rule ends then, its own or a floor's, and no other lets it pass. An
+/// end opens nothing, so that what is denied once is denied from then on.
+fn ends(policy: &Policy, row: &Row, now: Moment) -> Option<Moment> {
+    policy.until()?;
+    let is_denied_at = |second: i64| {
+        let policy = policy.as_of(Moment::from_unix(second));
+        denial(&policy, row).is_some()
+    };
+    let (mut passes, mut denied) = (now.unix(), LAST);
+    if !is_denied_at(denied) {
+        return None;
+    }
+    while denied - passes > 1 {
+        let between = passes + (denied - passes) / 2;
+        match is_denied_at(between) {
+            true => denied = between,
+            false => passes = between,
+        }
+    }
+    Some(Moment::from_unix(denied))
+}
+
 /// What the record's sandbox asked for.
 pub(crate) fn asked(row: &Row) -> Option<Asked> {
     let host = Host::parse(row.host.as_deref()?).ok()?;
@@ -324,6 +375,8 @@ pub(crate) fn asked(row: &Row) -> Option<Asked> {
     })
 }
 
+/// The end of the year 9999, in seconds of Unix time: no rule ends later (RFC 3339).
+const LAST: i64 = 253_402_300_799;
 /// With a number behind it a name still has at most 64.
 const LONGEST_STEM: usize = 58;
 /// More of one server than anybody keeps.

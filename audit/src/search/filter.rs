@@ -7,7 +7,8 @@ use gig_policy::Host;
 use memchr::memmem;
 
 use super::{
-    term::{Field, domains_above, telling_events, term, words_in, words_of},
+    spelled::{Spellings, rarest, spelled},
+    term::{Field, domains_above, telling_events, term, words_of},
     whole,
 };
 use crate::{
@@ -55,8 +56,8 @@ pub struct Filter {
     pub request: Vec<String>,
     /// Addresses that something came from, without the port, as [`source`] has them.
     pub src: Vec<String>,
-    /// Words that must all be in the record's texts; the id of a request or sandbox and an address that something came
-    /// from are one, too.
+    /// Words that must all be in the record's texts, as they are or as paths and names of hosts spell them; the id of a
+    /// request or sandbox and an address that something came from are one, too.
     pub text: Vec<String>,
     /// Alarms alone.
     pub alarm: bool,
@@ -154,8 +155,11 @@ impl Filter {
         groups.push(sources.map(whole::source_term).collect());
         for whole in self.text.iter().flat_map(|text| whole::wholes(text)) {
             let named = [&whole::terms(whole)[..], &words_or].concat();
-            let words = words_in(whole);
-            groups.extend(words.map(|word| [&[term(Field::Word, &word)], &named[..]].concat()));
+            let words = spelled(whole).map(|word| {
+                let terms = rarest(&word).map(|word| term(Field::Word, word));
+                terms.chain(named.iter().copied()).collect()
+            });
+            groups.extend(words);
         }
         if self.alarm {
             let events = ALARMS.iter();
@@ -341,9 +345,13 @@ fn came_from(wanted: &[String], row: &Row) -> bool {
 fn has_words(wanted: &[String], row: &Row) -> bool {
     let wholes = wanted.iter().flat_map(|text| whole::wholes(text));
     let wholes = wholes.filter(|whole| !whole::names(whole, row));
-    let mut missing: Vec<String> = wholes.flat_map(words_in).collect();
-    words_of(row, |word| missing.retain(|wanted| wanted != word));
-    missing.is_empty()
+    let mut missing: Vec<_> = wholes.flat_map(spelled).collect();
+    words_of(row, |word| {
+        let spellings = missing.iter_mut().flatten();
+        spellings.for_each(|spelling| spelling.retain(|wanted| wanted != word));
+    });
+    let is_there = |word: &Spellings| word.iter().any(Vec::is_empty);
+    missing.iter().all(is_there)
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use gig_audit::{
 
 mod export;
 mod key;
+mod patient;
 mod prune;
 mod search;
 mod show;
@@ -18,6 +19,7 @@ mod tail;
 mod told;
 mod verify;
 
+use self::patient::Patient;
 use crate::{
     args::audit::{AuditCommand, FilterArgs},
     exit_status::ExitStatus,
@@ -53,6 +55,18 @@ pub(super) fn open(place: &Path) -> anyhow::Result<Box<dyn Log>> {
             Box::new(log.context("name an audit database that gig made")?)
         }
         RecordPlace::Shared => Box::new(shared()?.log()?),
+    })
+}
+
+/// The same for who follows it: a database that goes away meanwhile is waited for.
+///
+/// # Errors
+/// When it is not there now or holds something else.
+fn follow(place: &Path) -> anyhow::Result<Box<dyn Log>> {
+    let log = open(place)?;
+    Ok(match RecordPlace::of(place)? {
+        RecordPlace::Shared => Box::new(Patient::new(log)),
+        RecordPlace::Stream | RecordPlace::Lines(_) | RecordPlace::Sqlite(_) => log,
     })
 }
 

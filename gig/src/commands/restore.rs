@@ -30,7 +30,7 @@ use crate::{
     data_dir,
     exit_status::ExitStatus,
     output::{self, printable},
-    secrets::{changes, transfer},
+    secrets::{self, changes, transfer},
     serve::{appliance::Appliance, database, place::Place},
     signing_key,
 };
@@ -101,6 +101,11 @@ pub(super) fn execute(args: &RestoreArgs) -> anyhow::Result<ExitStatus> {
     if let Some(renumbered) = &renumbered {
         text += &format!("\n  {renumbered}");
     }
+    let unopened = unopened_vault();
+    if let Some(why) = &unopened {
+        text +=
+            &format!("\n  warning: the secrets cannot be opened with the key that is here: {why}");
+    }
     if let Some(aside) = &aside {
         text += &format!("\n  what stood there is in {}", aside.display());
     }
@@ -109,10 +114,20 @@ pub(super) fn execute(args: &RestoreArgs) -> anyhow::Result<ExitStatus> {
         "manifest": manifest,
         "record_is_whole": fault.is_none(),
         "versions": renumbered,
+        "secrets_unopened": unopened,
         "moved_aside": aside.as_deref().map(|aside| aside.display().to_string()),
     });
     output::print(args.output.json, &document, &text)?;
     Ok(ExitStatus::SUCCESS)
+}
+
+/// Why what was sealed cannot be opened, where that is so: its key is in no backup.
+fn unopened_vault() -> Option<String> {
+    match secrets::begun() {
+        Ok(false) => None,
+        Ok(true) => secrets::open().err().map(|error| format!("{error:#}")),
+        Err(error) => Some(format!("{error:#}")),
+    }
 }
 
 fn refuse_occupied(dir: &Path, replace: bool) -> anyhow::Result<()> {

@@ -41,24 +41,15 @@ pub(crate) fn variables(
     Ok(variables)
 }
 
-/// What opens the vault enters no sandbox, where gig was given it by its environment.
+/// What opens the vault enters no sandbox, wherever gig has it from.
 ///
 /// # Errors
 /// When the variable holds it, whatever it is called.
 pub(crate) fn refuse_own_key(name: &str, value: &OsStr) -> anyhow::Result<()> {
-    for own in OWN_KEYS {
-        let Some(key) = gig_vault::environment::var_os(own) else {
-            continue;
-        };
-        let key = key.as_bytes().trim_ascii();
-        let mut parts = value.as_bytes().windows(key.len().max(1));
-        if parts.any(|part| part.eq_ignore_ascii_case(key)) {
-            bail!(
-                "--env {name}: it holds the vault's own key ({own}), which no program must have: leave it out"
-            );
-        }
+    match crate::secrets::own_key_in(value.as_bytes()) {
+        None => Ok(()),
+        Some(place) => bail!(
+            "--env {name}: it holds the vault's own key ({place}), which no program must have: leave it out"
+        ),
     }
-    Ok(())
 }
-
-const OWN_KEYS: [&str; 2] = ["GIG_MASTER_KEY", "GIG_MASTER_KEY_NEW"];

@@ -86,9 +86,14 @@ impl Secrets {
     ) -> anyhow::Result<Option<Given>> {
         let names = &spec.secrets;
         if names.is_empty() {
-            return self.watching(sandbox).await;
+            let given = self.watching(sandbox).await?;
+            if given.is_some() {
+                refuse_values(self.border().await?, spec)?;
+            }
+            return Ok(given);
         }
         let border = self.border().await?;
+        refuse_values(border, spec)?;
         let wallet = border.wallet(sandbox);
         let mut secrets = Vec::with_capacity(names.len());
         for name in names {
@@ -164,6 +169,18 @@ impl Secrets {
             opened.map(|(kept, _)| kept)
         });
         Ok(&kept.await?.border)
+    }
+}
+
+/// No value of the vault enters by what a server was registered with, whether it is given the secret or not.
+fn refuse_values(border: &Border, spec: &ServerSpec) -> anyhow::Result<()> {
+    let texts = spec.command.iter().chain(spec.env.values());
+    match vault::guarded_in(&border.keeper().guarded(), texts) {
+        None => Ok(()),
+        Some(name) => bail!(
+            "the server's command or variables hold the value of secret {name}, which its program must not have: \
+             register it anew without, with --secret {name}, and have the program read ${name}, which holds a sentinel"
+        ),
     }
 }
 

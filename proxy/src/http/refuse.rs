@@ -160,8 +160,8 @@ pub const fn standing_hint(reason: DenyReason) -> Option<&'static str> {
         }
         DenyReason::OriginProtocol => {
             "the origin's answer cannot be passed on: it is no HTTP, its length is in doubt, it has too many fields \
-             or interim answers, its content coding cannot be undone where gig looks for secrets (ask for gzip, br, \
-             zstd or identity), or it is another protocol than was asked for (a WebSocket needs HTTP/1.1 or RFC 8441)"
+             or interim answers, its content coding cannot be undone where gig looks for secrets, or was not asked \
+             for and hides one (ask for gzip, br, zstd or identity), or it is another protocol than was asked for (a WebSocket needs HTTP/1.1 or RFC 8441)"
         }
         DenyReason::ProtocolNotAllowed => "through this proxy go CONNECT, http and https",
         DenyReason::SecretMisuse => {

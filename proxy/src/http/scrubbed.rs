@@ -31,8 +31,8 @@ pub(super) async fn pass_scrubbed(
         Plan::Gather(work) => {
             let gathered = pin!(gather(incoming, work, returning));
             return match exchange.unless_revoked(gathered).await {
-                Ok((gathered, changed, received)) => {
-                    returning.settle(&mut parts.headers, gathered.octets().len(), changed);
+                Ok((gathered, became, received)) => {
+                    returning.settle(&mut parts.headers, gathered.octets().len(), became);
                     exchange.answered(parts.status.as_u16(), lease);
                     exchange.received(received);
                     exchange.finish();

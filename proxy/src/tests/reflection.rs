@@ -190,6 +190,12 @@ async fn reflect(request: Request<Incoming>) -> Response<Body> {
             coded(headers, "gzip");
             chunked(&gzip(json.as_bytes()), 11, None)
         }
+        "/packed" => {
+            coded(headers, "gzip");
+            let binary = HeaderValue::from_static("application/octet-stream");
+            headers.insert(header::CONTENT_TYPE, binary);
+            full(gzip(json.as_bytes()))
+        }
         "/zstd" => {
             coded(headers, "zstd");
             full(zstd(json.as_bytes()))
@@ -378,10 +384,32 @@ async fn what_cannot_be_looked_into_does_not_come_back_from_where_a_secret_is_bo
     let answer = client.send(ask("/unknown", &sentinel, &[])).await;
     assert_eq!(answer.status, StatusCode::BAD_GATEWAY);
     assert_eq!(answer.json()["reason"], "origin_protocol");
-    // Coded though nobody asked for it: passed as it came as long as it holds no value, and here it does.
+    // Coded though nobody asked for it, and no text: passed as it came as long as it holds no value, and here it does.
     let mut client = lab.https("api.test", "http/1.1").await;
-    let answer = client.send(ask("/both", &sentinel, &[])).await;
+    let answer = client.send(ask("/packed", &sentinel, &[])).await;
     assert_eq!(answer.json()["reason"], "origin_protocol");
+    let hint = answer.json()["hint"].to_string();
+    assert!(hint.contains("was not asked for and hides one"), "{hint}");
+}
+
+#[tokio::test]
+async fn short_text_in_a_coding_that_nobody_asked_for_goes_on_plain_where_it_holds_a_value() {
+    for alpn in ["http/1.1", "h2"] {
+        let (lab, sentinel, _origin) = lab(alpn).await;
+        let mut client = lab.https("api.test", alpn).await;
+        for path in ["/zstd", "/both"] {
+            let answer = client.send(ask(path, &sentinel, &[])).await;
+            assert_scrubbed(&answer, &sentinel);
+            assert_eq!(answer.header("content-encoding"), "", "{path}");
+            assert_eq!(answer.header("vary"), "accept-encoding", "{path}");
+            let length = answer.body.len().to_string();
+            assert_eq!(answer.header("content-length"), length, "{path}");
+            let mut harmless = ask(path, "", &[]);
+            harmless.headers_mut().remove("authorization");
+            let answer = client.send(harmless).await;
+            assert_ne!(answer.header("content-encoding"), "", "{path}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -109,7 +109,9 @@ fn a_backup_that_was_made_while_it_served_brings_everything_back_but_sessions() 
     );
 
     let elsewhere = Elsewhere::new(None);
-    elsewhere.restores(&file);
+    let restored = elsewhere.restores(&file);
+    let told = "the secrets cannot be opened with the key that is here";
+    assert!(restored.output.contains(told), "{restored:?}");
     let key_file = elsewhere.folder.path().join("gig/master.key");
     let listed = elsewhere.gig(&["secret", "ls"]);
     assert!(

@@ -364,10 +364,7 @@ fn check(
     match (&definition.provider, value) {
         (ProviderDefinition::Embedded, None) => Err(wrong("needs a value")),
         (ProviderDefinition::Embedded, Some(value)) if value.len() > LARGEST => {
-            Err(UseVaultError::Large {
-                length: value.len(),
-                most: LARGEST,
-            })
+            Err(UseVaultError::Large { most: LARGEST })
         }
         (ProviderDefinition::Embedded, Some(value)) => Ok(kind.check(value)?),
         (_, None) => Ok(()),

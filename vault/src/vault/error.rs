@@ -100,10 +100,8 @@ pub enum UseVaultError {
         least: usize,
     },
     /// The value is too large.
-    #[error("the value has {length} octets, and at most {most} are taken")]
+    #[error("the value has more than the {most} octets that are taken at most")]
     Large {
-        /// Of the value.
-        length: usize,
         /// What is taken.
         most: usize,
     },

@@ -200,7 +200,11 @@ pub(crate) async fn planned(
     let denied = row.clone();
     let found = app.ask(move |store| {
         let mut remedies = Remedies::read(store, now)?;
-        let Some(remedy) = remedies.of(&denied)? else {
+        let remedy = match lasting {
+            Lasting::Ever => remedies.for_ever(&denied)?,
+            Lasting::Hour => remedies.of(&denied)?,
+        };
+        let Some(remedy) = remedy else {
             return Ok(Err(remedies.why_none(&denied)?));
         };
         let kept = store.policy(&remedy.policy, None)?;

@@ -343,17 +343,26 @@ pub(crate) async fn found(app: &Arc<App>, id: &str) -> Result<Found, Problem> {
     let missing = || Problem::missing("record", id);
     let parsed = place(id).and_then(|at| Some((at.chain, at.seq.checked_add(1)?)));
     let (chain, after) = parsed.ok_or_else(missing)?;
-    let before: Marks = format!("{chain}:{after}").parse().map_err(|_| missing())?;
-    let query = Query {
-        filter: Filter::default(),
-        before: Some(before),
-        limit: 1,
+    let newest_before = async |end: u64| {
+        let before: Marks = format!("{chain}:{end}").parse().map_err(|_| missing())?;
+        let query = Query {
+            filter: Filter::default(),
+            before: Some(before),
+            limit: 1,
+        };
+        let found = app.search(query).await?.records.into_iter().next();
+        Ok::<_, Problem>(found.filter(|found| found.at.chain == chain))
     };
-    let page = app.search(query).await?;
-    let found = page.records.into_iter().next();
-    found
-        .filter(|found| found.at.chain == chain && found.at.seq + 1 == after)
-        .ok_or_else(missing)
+    let found = newest_before(after).await?;
+    if let Some(found) = found.filter(|found| found.at.seq + 1 == after) {
+        return Ok(found);
+    }
+    // A chain has every number up to its end: one that is not there was taken away.
+    let newest = newest_before(BEHIND_ALL).await?;
+    Err(match newest.is_some_and(|newest| newest.at.seq >= after) {
+        true => Problem::removed(id),
+        false => missing(),
+    })
 }
 
 /// By which a record is asked for.
@@ -376,6 +385,8 @@ fn json(text: String) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], text).into_response()
 }
 
+/// No chain is as long.
+const BEHIND_ALL: u64 = (1 << 40) - 1;
 /// Records of one page.
 pub(crate) const MOST: usize = 500;
 const USUAL: usize = 50;

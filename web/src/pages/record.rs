@@ -43,8 +43,8 @@ struct RecordPage {
     several: bool,
     /// Where the version that decided stands, and the words.
     decided: Option<(String, &'static str)>,
-    /// The rule by which it would pass now: where it stands, and the words.
-    passes: Option<(String, String)>,
+    /// The rule by which it would pass now: where it stands, the words, and when it would be denied again, where it would.
+    passes: Option<(String, String, String)>,
     /// What lacks for who looks, where nothing is offered; empty: nothing.
     lacks: String,
     /// Whether it waits for somebody's answer still.
@@ -102,6 +102,11 @@ pub(crate) async fn show(
         true => widths(row, |width| format!("/audit/{id}/allow?width={width}")),
         false => remedy
             .map(|remedy| offers(&caller, row, (&id, &remedy)))
+            .map(|offers| match &passes {
+                // For an hour it may pass as it is.
+                Some(_) => for_ever(offers),
+                None => offers,
+            })
             .unwrap_or_default(),
     };
     let offers_none = offers.is_empty();
@@ -131,9 +136,11 @@ pub(crate) async fn show(
                 policy,
                 version,
                 rule,
+                until,
             } = &one;
             let words = format!("{rule} of policy {policy}, version {version}");
-            (at_rule(policy, *version, rule), words)
+            let until = until.map_or_else(String::new, |end| end.to_string());
+            (at_rule(policy, *version, rule), words, until)
         }),
         lacks: if offers_none { lacks } else { String::new() },
         waits,
@@ -285,7 +292,7 @@ async fn cure(app: &Arc<App>, row: &Row) -> Result<Cure, Problem> {
             },
             floor,
             passes: remedies.passes(&row)?,
-            remedy: remedies.of(&row)?,
+            remedy: remedies.for_ever(&row)?,
         })
     });
     found.await?.map_err(Problem::internal)
@@ -321,9 +328,15 @@ pub(super) fn offers(
     widths(row, edit)
 }
 
+/// Of these, what is for ever.
+fn for_ever(mut offers: Vec<(String, &'static str)>) -> Vec<(String, &'static str)> {
+    offers.retain(|(to, _)| !to.ends_with(AN_HOUR));
+    offers
+}
+
 /// What can be opened of a record, each for ever and for an hour: where to click, and the words.
 fn widths(row: &Row, edit: impl Fn(&str) -> String) -> Vec<(String, &'static str)> {
-    let hour = |width: &str| format!("{}&for=hour", edit(width));
+    let hour = |width: &str| format!("{}{AN_HOUR}", edit(width));
     let mut offers = Vec::new();
     if has_path(row) {
         offers.push((edit("path"), "Allow this path"));
@@ -392,6 +405,8 @@ fn facts(row: &Row) -> Vec<Fact> {
     said.map(fact).collect()
 }
 
+/// What ends a place where a rule is offered for an hour.
+const AN_HOUR: &str = "&for=hour";
 const SANDBOX: &str = "Sandbox";
 const SERVER: &str = "Server";
 const PERSON: &str = "User or profile";

@@ -89,6 +89,9 @@ pub(crate) struct Changed {
     act: String,
     #[serde(default, deserialize_with = "crate::password::typed")]
     value: Zeroizing<String>,
+    /// The value, where it has several lines.
+    #[serde(default, deserialize_with = "crate::password::typed")]
+    lines: Zeroizing<String>,
     #[serde(default)]
     days: String,
     #[serde(default)]
@@ -177,17 +180,25 @@ fn adding(added: Added) -> Result<SecretDoing, Problem> {
         (_, "") => (Some(added.kind), None),
         (kind, _) => return Err(twofold(&format!("a definition and the kind {kind}"))),
     };
-    let value = match (added.value.is_empty(), added.lines.is_empty()) {
-        (false, false) => return Err(twofold("a value and one of several lines")),
-        (_, true) => added.value,
-        // Forms send the line ends of the network; keys and certificates have those of files.
-        (true, false) => Zeroizing::new(added.lines.replace("\r\n", "\n")),
-    };
+    let value = one_of(added.value, added.lines)?;
     Ok(SecretDoing::Add {
         value,
         described: described(kind, definition)?,
         expires,
     })
+}
+
+/// The value that was typed, on one line or on several.
+fn one_of(
+    value: Zeroizing<String>,
+    lines: Zeroizing<String>,
+) -> Result<Zeroizing<String>, Problem> {
+    match (value.is_empty(), lines.is_empty()) {
+        (false, false) => Err(twofold("a value and one of several lines")),
+        (_, true) => Ok(value),
+        // Forms send the line ends of the network; keys and certificates have those of files.
+        (true, false) => Ok(Zeroizing::new(lines.replace("\r\n", "\n"))),
+    }
 }
 
 fn twofold(what: &str) -> Problem {
@@ -201,7 +212,7 @@ fn twofold(what: &str) -> Problem {
 fn doing(changed: Changed) -> Result<SecretDoing, Problem> {
     match changed.act.as_str() {
         "rotate" => Ok(SecretDoing::Rotate {
-            value: changed.value,
+            value: one_of(changed.value, changed.lines)?,
             expires: number("days", &changed.days)?.map(days),
             grace: number("hours", &changed.grace)?
                 .map(hours)

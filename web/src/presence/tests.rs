@@ -138,6 +138,7 @@ fn what_a_former_start_ran_is_told_as_lost_once_unless_its_end_is_recorded() {
         lab.control.stop(one.id).unwrap();
     }
     let mut now = teller(&lab);
+    now.node.run = "the next start".to_owned();
     now.round();
     assert_eq!(told_deeds(&lab), [(Deed::SandboxLost, Some(lost.id))]);
     beats(&mut now);

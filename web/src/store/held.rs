@@ -146,6 +146,12 @@ pub(super) fn end(db: &Transaction<'_>, ids: &[String]) -> Result<(), DatabaseEr
     Ok(())
 }
 
+/// All that one start of a node had is gone with it.
+pub(super) fn end_all(db: &Transaction<'_>, node: &str) -> Result<(), DatabaseError> {
+    db.execute("DELETE FROM held WHERE node = ?1", [node])
+        .map(drop)
+}
+
 /// What was said of those of one node, which says by asking that it has them.
 pub(super) fn words(db: &Transaction<'_>, node: &str) -> Result<Vec<HeldWord>, DatabaseError> {
     let sql = "SELECT count(*) FROM held WHERE node = ?1 AND seen < (SELECT now FROM clock) - ?2";

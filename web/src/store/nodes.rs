@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     changes::Outcome,
-    claims,
+    claims, held,
     tables::{DatabaseError, OptionalExtension as _, Refused, Row, Transaction},
 };
 
@@ -20,7 +20,7 @@ use super::{
 pub struct NodeRun {
     /// As the record calls it.
     pub name: String,
-    /// Of this start alone.
+    /// Of this start alone; as what waits in its proxy names it.
     pub run: String,
     /// Where other machines reach its console and API: closed to their sandboxes.
     pub listens: Vec<SocketAddr>,
@@ -124,6 +124,10 @@ pub(super) fn begin(
     node: &NodeRun,
     version: &str,
 ) -> Result<(), DatabaseError> {
+    let sql = "SELECT run FROM nodes WHERE name = ?1 AND run <> ?2";
+    for before in db.query_all(sql, (&node.name, &node.run), |row| row.get::<String>(0))? {
+        held::end_all(db, &before)?;
+    }
     let sql = "INSERT INTO nodes (name, run, version, seen, steady, gone, listens)
                SELECT ?1, ?2, ?3, now, now, NULL, ?4 FROM clock WHERE true
                ON CONFLICT (name) DO UPDATE SET run = excluded.run, version = excluded.version,
@@ -184,7 +188,7 @@ pub(super) fn end(db: &Transaction<'_>, node: &NodeRun) -> Result<(), DatabaseEr
     db.execute("DELETE FROM claims WHERE node = ?1 AND run = ?2", whose)?;
     let whose = (&node.name, &node.run);
     db.execute("DELETE FROM nodes WHERE name = ?1 AND run = ?2", whose)?;
-    Ok(())
+    held::end_all(db, &node.run)
 }
 
 /// All of them, by name.
@@ -248,6 +252,7 @@ pub(super) fn bury(db: &Transaction<'_>, judge: &NodeRun, tell: Mourner<'_>) -> 
         if db.execute(sql, (&name, &run, seconds(GONE_AFTER)))? == 0 {
             continue;
         }
+        held::end_all(db, &run)?;
         let sql = "SELECT count(*) FROM running WHERE node = ?1 AND run = ?2";
         let sandboxes = db.query_row(sql, (&name, &run), |row| row.get(0))?;
         tell(&Lost::Node {

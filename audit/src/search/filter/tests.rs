@@ -64,6 +64,32 @@ fn times_statuses_and_words_are_matched() {
     assert!(!text("widgets gadgets").matches(&row));
 }
 
+#[test]
+fn words_are_found_as_paths_and_names_spell_them() {
+    let mut row = row("xn--mnchen-3ya.example");
+    row.path = Some("/Stra%C3%9Fe/%E6%9D%B1%E4%BA%AC".into());
+    let mut terms = Vec::new();
+    terms_of(&row, &mut terms);
+    let is_found = |text: &str| {
+        let filter = Filter {
+            text: vec![text.to_owned()],
+            ..Filter::default()
+        };
+        let proposed = filter
+            .groups(Known::All)
+            .iter()
+            .all(|group| group.iter().any(|term| terms.contains(term)));
+        assert!(proposed || !filter.matches(&row), "{text}");
+        filter.matches(&row)
+    };
+    for text in ["straße", "Straße", "münchen.example", "東京 MÜNCHEN"] {
+        assert!(is_found(text), "{text}");
+    }
+    for text in ["straßen", "strae", "köln", "münchen köln"] {
+        assert!(!is_found(text), "{text}");
+    }
+}
+
 fn texts() -> impl Strategy<Value = Option<Arc<str>>> {
     let word = prop_oneof![
         Just("api.example.com"),

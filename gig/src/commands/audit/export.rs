@@ -35,7 +35,10 @@ pub(super) fn execute(args: AuditExportArgs) -> anyhow::Result<ExitStatus> {
              output stand the records, as --format says"
         );
     }
-    let mut log = super::open(&args.file)?;
+    let mut log = match args.sending.follow {
+        true => super::follow(&args.file)?,
+        false => super::open(&args.file)?,
+    };
     let filter = super::filter(args.filter);
     if let Some(to) = args.to {
         let (sent, status) = send::execute(log, &args.file, &filter, (to, args.sending))?;

@@ -21,7 +21,10 @@ use crate::{args::audit::AuditTailArgs, exit_status::ExitStatus, output};
 /// # Errors
 /// When the record cannot be read, or standard output is closed.
 pub(super) fn execute(args: AuditTailArgs) -> anyhow::Result<ExitStatus> {
-    let mut log = super::open(&args.file)?;
+    let mut log = match args.follow {
+        true => super::follow(&args.file)?,
+        false => super::open(&args.file)?,
+    };
     let reading = || format!("cannot read {}", args.file.display());
     let filter = super::filter(args.filter);
     // What is recorded from here on is followed; what stands before is shown now.
@@ -64,7 +67,7 @@ pub(super) fn execute(args: AuditTailArgs) -> anyhow::Result<ExitStatus> {
 /// What stands there now; `None` while it cannot be read yet, or the old one has more to show.
 fn replacement(old: &mut dyn Log, marks: &Marks, file: &Path) -> Option<Box<dyn Log>> {
     let read = old.after(marks, 1).is_ok_and(|some| some.is_empty());
-    read.then(|| super::open(file).ok()).flatten()
+    read.then(|| super::follow(file).ok()).flatten()
 }
 
 fn newest(log: &mut dyn Log, filter: &Filter, count: usize) -> anyhow::Result<Vec<Found>> {

@@ -77,6 +77,7 @@ impl Report {
         kept: Kept,
     ) -> anyhow::Result<Self> {
         let stage = Stage::new(&name, &kept, args)?;
+        stage.refuse_misspelt()?;
         let url = stage.filled(&args.url);
         let asked = || format!("cannot decide on {:?}", args.url);
         let explanation = policy.explain(&args.method, &url).with_context(asked)?;

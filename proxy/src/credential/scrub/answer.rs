@@ -1,9 +1,9 @@
 //! What happens to one answer: its codings, lengths, ranges and validators.
 //!
 //! - A body is asked for in codings that can be undone here, and goes on plain where one was undone. A
-//!   body in a coding that the program did not ask for goes on as it is, is looked into on the side, and
-//!   is cut where it holds a value; so is none that cannot be looked into from a host that a secret is
-//!   bound to.
+//!   body in a coding that the program did not ask for goes on as it is and is looked into on the side. Where it
+//!   holds a value, short text goes on plain, and all else is cut; so is none that cannot be looked into from a
+//!   host that a secret is bound to.
 //! - Short text is read whole first, and long text that says no length may come out with another one. Who is told
 //!   a length counts on it (S3's and registries' clients refuse an answer without, downloads go on by it): what
 //!   says one and is long, and what is not text, keeps it, and a sentinel takes exactly the room of its value. An
@@ -35,7 +35,7 @@ use super::{
     grpc::{Compressed, Messages, compressed, is_enveloped},
     stream::Fit,
     validators::{Weakened, ask_anew, forget_digests, forget_sums},
-    work::{Rewriter, Work},
+    work::{Became, Rewriter, Work},
 };
 use crate::{
     credential::{
@@ -243,6 +243,9 @@ impl Returning {
                 if asked {
                     self.undo(headers);
                     Plan::Stream(Work::decoding(decoder, self.rewriter(headers, fit)?))
+                } else if !partial && self.is_short_text(headers, fit) {
+                    let (raw, looking) = (self.scrubbers(fit), (decoder, self.memory.share()));
+                    Plan::Gather(Work::whole(looking, raw, self.rewriter(headers, fit)?))
                 } else {
                     let scrubbers = || self.scrubbers(Fit::Exact);
                     let rewriter = Rewriter::Body(scrubbers());
@@ -264,7 +267,7 @@ impl Returning {
     fn plain(&self, headers: &mut HeaderMap, fit: Fit) -> Result<Plan, Unreadable> {
         let text = fit != Fit::Exact && !is_enveloped(headers);
         let length = content_length(headers).filter(|_| fit == Fit::Free);
-        if text && !self.head && length.is_some_and(|length| length <= SHORT) {
+        if self.is_short_text(headers, fit) {
             return Ok(Plan::Gather(Work::passing(self.rewriter(headers, fit)?)));
         }
         let fit = if length.is_some() { Fit::Exact } else { fit };
@@ -278,6 +281,12 @@ impl Returning {
             forget_digests(headers);
         }
         Ok(Plan::Stream(work))
+    }
+
+    /// Whether it can be read whole before its head goes on, and may come out with another length.
+    fn is_short_text(&self, headers: &HeaderMap, fit: Fit) -> bool {
+        let is_short = content_length(headers).is_some_and(|length| length <= SHORT);
+        fit == Fit::Free && is_short && !self.head && !is_enveloped(headers)
     }
 
     /// The header section of a body whose codings are undone.
@@ -328,11 +337,13 @@ impl Returning {
     }
 
     /// A body that was read whole came out as `scrubbed`.
-    pub fn settle(&self, headers: &mut HeaderMap, scrubbed: usize, is_changed: bool) {
-        headers.insert(CONTENT_LENGTH, scrubbed.into());
-        if is_changed {
-            self.weakened.changed(headers);
+    pub fn settle(&self, headers: &mut HeaderMap, scrubbed: usize, became: Became) {
+        match became {
+            Became::Same => {}
+            Became::Changed => self.weakened.changed(headers),
+            Became::Undone => self.undo(headers),
         }
+        headers.insert(CONTENT_LENGTH, scrubbed.into());
     }
 }
 

@@ -443,6 +443,7 @@ mod keys;
 mod odd;
 mod opened;
 mod waits;
+mod whole;
 mod wide;
 
 #[test]

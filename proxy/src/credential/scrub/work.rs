@@ -42,6 +42,31 @@ enum Way {
         /// What `waiting` holds.
         share: Share,
     },
+    /// Read whole: passed as it came where it holds no value, and plain where it does.
+    Whole(Box<WholeCoded>),
+}
+
+/// A short body in a coding that was not asked for.
+struct WholeCoded {
+    decoder: Decoder,
+    /// Looks at what came, as above.
+    raw: Scrubbers,
+    came: Vec<u8>,
+    /// What came of it decoded, with sentinels; none once that was too long.
+    plain: Option<Vec<u8>>,
+    /// What both hold.
+    share: Share,
+}
+
+/// What became of a body that was read whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Became {
+    /// It is as it came.
+    Same,
+    /// Sentinels stand in it.
+    Changed,
+    /// The same, and its coding is undone.
+    Undone,
 }
 
 /// A body that must not go on.
@@ -131,6 +156,22 @@ impl Work {
         Box::new(Self { way, rewriter })
     }
 
+    /// A body that is short, and read to its end before anything goes on.
+    pub(super) fn whole(
+        (decoder, share): (Decoder, Share),
+        raw: Scrubbers,
+        rewriter: Rewriter,
+    ) -> Box<Self> {
+        let way = Way::Whole(Box::new(WholeCoded {
+            decoder,
+            raw,
+            came: Vec::new(),
+            plain: Some(Vec::new()),
+            share,
+        }));
+        Box::new(Self { way, rewriter })
+    }
+
     /// Whether a coding has to be undone to look into it.
     #[must_use]
     pub const fn is_coded(&self) -> bool {
@@ -153,6 +194,11 @@ impl Work {
                 drop(raw.pass(data.clone()));
                 *length += data.len();
                 waiting.push_back(data);
+            }
+            Way::Whole(whole) => {
+                whole.decoder.push(&data);
+                drop(whole.raw.pass(data.clone()));
+                whole.came.extend_from_slice(&data);
             }
         }
     }
@@ -209,6 +255,10 @@ impl Work {
                     None => Step::Dry,
                 })
             }
+            Way::Whole(whole) => match whole.step(&mut self.rewriter)? {
+                true => Ok(Step::On),
+                false => Ok(Step::Dry),
+            },
         }
     }
 
@@ -219,6 +269,7 @@ impl Work {
             Way::Plain(input) => input.is_none(),
             Way::Decoded(_) => false,
             Way::Looked { waiting, .. } => waiting.is_empty(),
+            Way::Whole(_) => false,
         }
     }
 
@@ -251,14 +302,24 @@ impl Work {
                     out.extend_from_slice(&data);
                 }
             }
+            Way::Whole(whole) => out = whole.finish(&mut self.rewriter)?,
         }
         Ok(out.into())
+    }
+
+    /// What became of a body that was read whole, until what was found in it is taken.
+    pub fn became(&mut self) -> Became {
+        match (self.has_found(), &self.way) {
+            (false, _) => Became::Same,
+            (true, Way::Whole(_)) => Became::Undone,
+            (true, _) => Became::Changed,
+        }
     }
 
     /// Looks for what `scrub` has in all that comes from here on, too.
     pub fn renew(&mut self, scrub: &Arc<Scrub>) {
         self.rewriter.scrubbers().renew(scrub);
-        if let Way::Looked { raw, .. } = &mut self.way {
+        if let Some(raw) = self.way.raw() {
             raw.renew(scrub);
         }
     }
@@ -268,7 +329,7 @@ impl Work {
     pub fn leaving(&mut self) -> usize {
         match &self.way {
             Way::Plain(_) | Way::Decoded(_) => self.rewriter.scrubbers().leaving(),
-            Way::Looked { .. } => 0,
+            Way::Looked { .. } | Way::Whole(_) => 0,
         }
     }
 
@@ -284,17 +345,71 @@ impl Work {
 
     /// Whether anything was replaced since the last call of [`Work::take_found`].
     pub fn has_found(&mut self) -> bool {
-        let raw = matches!(&self.way, Way::Looked { raw, .. } if raw.has_found());
-        raw || self.rewriter.scrubbers().has_found()
+        let in_raw = self.way.raw().is_some_and(|raw| raw.has_found());
+        in_raw || self.rewriter.scrubbers().has_found()
     }
 
     /// What was replaced since the last call.
     pub fn take_found(&mut self) -> Found {
         let mut found = self.rewriter.scrubbers().take_found();
-        if let Way::Looked { raw, .. } = &mut self.way {
+        if let Some(raw) = self.way.raw() {
             found.append(raw.take_found());
         }
         found
+    }
+}
+
+impl Way {
+    /// What looks at a body as it came.
+    fn raw(&mut self) -> Option<&mut Scrubbers> {
+        match self {
+            Self::Plain(_) | Self::Decoded(_) => None,
+            Self::Looked { raw, .. } => Some(raw),
+            Self::Whole(whole) => Some(&mut whole.raw),
+        }
+    }
+}
+
+impl WholeCoded {
+    /// Decodes some of it; false where there is nothing to decode.
+    fn step(&mut self, rewriter: &mut Rewriter) -> Result<bool, Stopped> {
+        let mut octets = Vec::new();
+        if !self.decoder.step(&mut octets)? {
+            return Ok(false);
+        }
+        let mut changed = Vec::new();
+        rewriter.push(&octets, &mut changed)?;
+        self.keep(&changed, rewriter)?;
+        Ok(true)
+    }
+
+    fn keep(&mut self, more: &[u8], rewriter: &mut Rewriter) -> Result<(), Stopped> {
+        let length = self.plain.as_ref().map_or(0, Vec::len) + more.len();
+        match &mut self.plain {
+            Some(plain) if length <= MOST => plain.extend_from_slice(more),
+            // A little that becomes much is looked into all the same.
+            plain => *plain = None,
+        }
+        if self.plain.is_none() && rewriter.scrubbers().has_found() {
+            return Err(Stopped::Value);
+        }
+        let kept = self.plain.as_ref().map_or(0, Vec::len);
+        Ok(self.share.set(self.came.len() + kept)?)
+    }
+
+    fn finish(&mut self, rewriter: &mut Rewriter) -> Result<Vec<u8>, Stopped> {
+        self.decoder.end()?;
+        let mut last = Vec::new();
+        rewriter.finish(&mut last)?;
+        self.keep(&last, rewriter)?;
+        last.clear();
+        self.raw.finish(&mut last)?;
+        let holds_value = rewriter.scrubbers().has_found() || self.raw.has_found();
+        match self.plain.take() {
+            _ if !holds_value => Ok(std::mem::take(&mut self.came)),
+            Some(plain) => Ok(plain),
+            None => Err(Stopped::Value),
+        }
     }
 }
 
@@ -370,5 +485,5 @@ impl fmt::Debug for Work {
     }
 }
 
-/// Octets of a coded body that wait for whether they hold a value.
+/// Octets of a coded body that wait for whether they hold a value, and of one that is read whole, decoded.
 const MOST: usize = 256 * 1024;

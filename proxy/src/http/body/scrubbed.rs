@@ -21,7 +21,7 @@ use super::{DownloadCut, Gathered, credentials::poll_patience};
 use crate::{
     credential::scrub::{
         answer::Returning,
-        work::{Step, Stopped, Work},
+        work::{Became, Step, Stopped, Work},
     },
     failure::{Failure, Side},
     http::{
@@ -281,7 +281,7 @@ impl Scrubbed {
     }
 }
 
-/// Reads a short body whole and changes it; gives it, whether it was changed, and how long it was.
+/// Reads a short body whole and changes it; gives it, what became of it, and how long it was.
 ///
 /// # Errors
 /// The origin broke off, or cannot be read.
@@ -289,9 +289,13 @@ pub async fn gather(
     mut incoming: Incoming,
     mut work: Box<Work>,
     returning: &Returning,
-) -> Result<(Gathered, bool, usize), Failure> {
+) -> Result<(Gathered, Became, usize), Failure> {
     let (mut out, mut received) = (Vec::new(), 0);
     let mut trailers = None;
+    let unread = |stopped: Stopped| {
+        returning.untold(&stopped);
+        unreadable(stopped)
+    };
     while let Some(frame) = incoming.frame().await {
         let frame = frame.map_err(|error| {
             Failure::caused(Side::Upstream, DenyReason::DestinationUnavailable, error)
@@ -303,18 +307,18 @@ pub async fn gather(
                     work.renew(&newer);
                 }
                 work.feed(data);
-                steps(&mut work, &mut out).map_err(unreadable)?;
+                steps(&mut work, &mut out).map_err(unread)?;
             }
             Err(frame) => trailers = frame.into_trailers().ok(),
         }
     }
-    out.extend_from_slice(&work.finish().map_err(unreadable)?);
-    let changed = work.has_found();
+    out.extend_from_slice(&work.finish().map_err(unread)?);
+    let became = work.became();
     returning.note(work.take_found(), "the body");
     if let Some(trailers) = &mut trailers {
-        returning.trailers(trailers, changed);
+        returning.trailers(trailers, became != Became::Same);
     }
-    Ok((Gathered::of(out.into(), trailers), changed, received))
+    Ok((Gathered::of(out.into(), trailers), became, received))
 }
 
 fn steps(work: &mut Work, out: &mut Vec<u8>) -> Result<(), Stopped> {

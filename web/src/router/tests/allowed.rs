@@ -17,6 +17,7 @@ use crate::{
     },
 };
 
+mod lasting;
 mod narrow;
 
 const ALLOW: &str = "POST /api/v1/audit/{record}/allow";

@@ -4,7 +4,7 @@ use gig_audit::{Entry, Event, HELD};
 
 use super::{
     console::signed_in,
-    furnished::{Furnished, denial},
+    furnished::{Ask, Furnished, denial},
 };
 use crate::{
     app::tests::Lab,
@@ -167,4 +167,42 @@ async fn what_stands_for_ever_is_shown_before_a_waiting_request_is_allowed_by_it
         .page(&format!("GET {sheet}"), of_role(&cookies, Role::Viewer))
         .await;
     assert_eq!(other.status, 403, "{other:?}");
+}
+
+#[tokio::test]
+async fn of_a_record_that_was_removed_it_is_said_that_it_was_there() {
+    let appliance = Furnished::new().await;
+    let cookies = signed_in(&appliance);
+    let id = appliance.record.clone();
+    let (chain, seq) = id.split_once('-').unwrap();
+    let later = denial(&appliance.sandbox, ("ana", "later.example", "/x"));
+    appliance.record([later]).await;
+    let record = rusqlite::Connection::open(appliance.lab.record()).unwrap();
+    let key = (chain.parse::<i64>().unwrap() << 40) | seq.parse::<i64>().unwrap();
+    let gone = record.execute("DELETE FROM record WHERE position = ?1", [key]);
+    assert_eq!(gone.unwrap(), 1);
+    let token = appliance.token("dan", Role::Editor, ("", ""));
+    let ask = async |id: &str| {
+        let what = format!("GET /api/v1/audit/{id}");
+        let ask = Ask {
+            token: &token,
+            ..Ask::of(&what)
+        };
+        let answer = appliance.ask(ask).await;
+        assert_eq!(answer.status, 404, "{answer:?}");
+        answer.json()["detail"].as_str().unwrap().to_owned()
+    };
+    assert!(ask(&id).await.contains("its chain goes on behind it"));
+    for never in [format!("{chain}-99999"), format!("9{chain}-{seq}")] {
+        assert_eq!(ask(&never).await, format!("there is no record {never}"));
+    }
+    let what = format!("GET /audit/{id}");
+    let page = appliance
+        .page(&what, of_role(&cookies, Role::Auditor))
+        .await;
+    assert_eq!(page.status, 404, "{page:?}");
+    assert!(
+        page.body.contains("its chain goes on behind it"),
+        "{page:?}"
+    );
 }

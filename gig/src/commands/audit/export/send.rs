@@ -52,7 +52,7 @@ pub(super) fn execute(
         }
         if !some.is_empty() {
             let missing = cursor.missing(&marks, &some)?;
-            open.miss(missing, filter)?;
+            open.miss(missing, filter);
             some.iter().for_each(|found| marks.set(found.at));
             open.ends.extend(some.iter().cloned());
             open.ends = last_of_each(&open.ends);
@@ -83,7 +83,7 @@ pub(super) fn execute(
         } else if log.replaced(&marks).with_context(reading)?
             // What was written to the old one until it was replaced comes first.
             && log.after(&marks, 1).with_context(reading)?.is_empty()
-            && let Ok(new) = super::super::open(file)
+            && let Ok(new) = super::super::follow(file)
         {
             // Nothing comes behind them any more.
             open.give_up();

@@ -24,7 +24,7 @@ use serde::Serialize;
 
 use super::{
     kept::{Kept, now},
-    unclosed::unclosed,
+    unclosed::{misspelt, unclosed},
 };
 use crate::args::secret::SecretTestArgs;
 
@@ -158,6 +158,14 @@ impl<'a> Stage<'a> {
         held.iter().fold(text.to_owned(), |text, held| {
             text.replace(&format!("{{{}}}", held.variable), &held.sentinel)
         })
+    }
+
+    /// Refuses a URL with braces around what is no variable of the secret: it would go out as it is.
+    pub(super) fn refuse_misspelt(&self) -> anyhow::Result<()> {
+        let held = self.wallet.held();
+        let names = held.iter().map(|held| &*held.variable);
+        misspelt(&self.filled(&self.args.url), names)
+            .map_or(Ok(()), |words| bail!("--url: {words}"))
     }
 
     /// Readies the request, in all the ways that are asked for.

@@ -1,10 +1,21 @@
-//! `{NAME` that nothing closes: meant for a sentinel, and sent as it is written.
+//! `{NAME` that nothing closes, or `{NMAE}`: meant for a sentinel, and sent as it is written.
 
 /// What to write instead, if `text` begins one of the `variables` so.
 pub(super) fn unclosed(text: &str, variables: &[&str]) -> Option<String> {
     let variable = variables.iter().find(|variable| begins(text, variable))?;
     Some(format!(
         "`{{{variable}` is sent as it is written: write {{{variable}}} where the program would write its variable"
+    ))
+}
+
+/// What is wrong with a URL, filled in by now, in which braces stand still: whether the secret has a place in it would be
+/// said of another request.
+pub(super) fn misspelt<'a>(url: &str, variables: impl Iterator<Item = &'a str>) -> Option<String> {
+    let (word, _) = url.split_once('{')?.1.split_once('}')?;
+    let names: Vec<_> = variables.map(|name| format!("{{{name}}}")).collect();
+    Some(format!(
+        "{{{word}}} is no variable of the secret: write {} where its sentinel stands, and %7B for a brace",
+        names.join(" or ")
     ))
 }
 

@@ -16,6 +16,8 @@ use crate::{
 pub(super) struct Open {
     /// Records that were removed before they came.
     missing: u64,
+    /// Not all records are asked for, so that some of the missing may not be missed.
+    filtered: bool,
     /// The last of each chain.
     pub(super) ends: Vec<Found>,
     /// Records that were refused, while others were taken.
@@ -36,15 +38,9 @@ impl Open {
     }
 
     /// Notes that so many were removed before they came. Which records they were is known of none of them.
-    pub(super) fn miss(&mut self, missing: u64, filter: &Filter) -> anyhow::Result<()> {
-        if *filter == Filter::default() {
-            self.missing += missing;
-        } else if missing > 0 {
-            output::remark([format!(
-                "{missing} records were removed before they came here: whether any of them was asked for, nobody knows"
-            )])?;
-        }
-        Ok(())
+    pub(super) fn miss(&mut self, missing: u64, filter: &Filter) {
+        self.missing += missing;
+        self.filtered |= *filter != Filter::default();
     }
 
     /// Nothing is behind `marks` any more: what was awaited still will not come. Answers how much is lost.
@@ -55,7 +51,7 @@ impl Open {
         filter: &Filter,
     ) -> anyhow::Result<u64> {
         let missing = cursor.missing_at_the_end();
-        self.miss(missing, filter)?;
+        self.miss(missing, filter);
         if missing == 0 || !self.unsure.is_empty() {
             return Ok(0);
         }
@@ -83,6 +79,7 @@ impl Open {
     ) -> anyhow::Result<u64> {
         let Self {
             missing,
+            filtered,
             ends,
             refused,
             rejected,
@@ -90,8 +87,12 @@ impl Open {
             ..
         } = std::mem::take(self);
         if missing > 0 {
+            let unknown = match filtered {
+                true => " (whether what this delivery asks for was among them, nobody knows)",
+                false => "",
+            };
             gap(format!(
-                "{missing} records were removed before they were delivered to {url}: keep them longer, or \
+                "{missing} records were removed before they were delivered to {url}{unknown}: keep them longer, or \
                  deliver sooner"
             ))?;
         }

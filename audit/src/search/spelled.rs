@@ -1,0 +1,85 @@
+//! Words as a record may spell them: a letter that is not ASCII stands percent-encoded in a path (RFC 3986 §2.1), and as
+//! an A-label in a host's name (RFC 5890 §2.3.2.1).
+//!
+//! Whoever looks for `straße` finds it in `/stra%C3%9Fe` and in `xn--strae-oqa.example`, too.
+
+use std::fmt::Write as _;
+
+use gig_policy::Host;
+
+use super::term::words_in;
+
+/// One word that is looked for: each of its spellings, as words that all have to be there.
+pub(crate) type Spellings = Vec<Vec<String>>;
+
+/// The words of a text with their spellings.
+pub(crate) fn spelled(text: &str) -> impl Iterator<Item = Spellings> + '_ {
+    let words = text.split(|c: char| !c.is_alphanumeric());
+    words.filter(|word| !word.is_empty()).map(of_word)
+}
+
+/// The word of each spelling that the fewest records have: by which it is looked for.
+pub(crate) fn rarest(spellings: &Spellings) -> impl Iterator<Item = &String> {
+    spellings
+        .iter()
+        .filter_map(|words| words.iter().max_by_key(|word| word.len()))
+}
+
+fn of_word(word: &str) -> Spellings {
+    let mut spellings: Spellings = vec![words_in(word).collect()];
+    if word.is_ascii() {
+        return spellings;
+    }
+    let small = word.to_lowercase();
+    for one in [word, &small] {
+        spellings.push(words_in(&in_path(one)).collect());
+    }
+    if let Ok(Host::Name(name)) = Host::parse(&small) {
+        spellings.push(words_in(name.as_str()).collect());
+    }
+    spellings.dedup();
+    spellings
+}
+
+fn in_path(word: &str) -> String {
+    let mut text = String::new();
+    for octet in word.bytes() {
+        // Writing to a text does not fail.
+        let _written = match octet.is_ascii() {
+            true => write!(text, "{}", char::from(octet)),
+            false => write!(text, "%{octet:02X}"),
+        };
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_spelled_as_paths_and_names_do() {
+        let of = |text: &str| spelled(text).collect::<Vec<_>>();
+        assert_eq!(of("Items a1"), [[["items"]], [["a1"]]]);
+        assert_eq!(
+            of("Straße"),
+            [vec![
+                vec!["straße"],
+                vec!["stra", "c3", "9fe"],
+                vec!["xn", "strae", "oqa"]
+            ]]
+        );
+        // A capital letter is another octet in a path.
+        assert_eq!(
+            of("ÜB")[0],
+            [
+                vec!["üb"],
+                vec!["c3", "9cb"],
+                vec!["c3", "bcb"],
+                vec!["xn", "b", "dha"]
+            ]
+        );
+        let found: Vec<_> = rarest(&of("Straße")[0]).cloned().collect();
+        assert_eq!(found, ["straße", "stra", "strae"]);
+    }
+}
