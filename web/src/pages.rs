@@ -40,7 +40,7 @@ use axum::{
     response::{Html, IntoResponse, Redirect, Response},
 };
 
-use self::done::told;
+use self::done::{proposed, told};
 pub(crate) use self::{
     done::Done,
     problem::{PageProblem, back, framed, problem},

@@ -432,6 +432,18 @@ pub trait Store: Fleet {
     /// [`StoreError`].
     fn proposal(&self, id: u64) -> Result<Option<Proposal>, StoreError>;
 
+    /// What somebody proposed for a policy that waits and could be approved still: what they propose next takes its place.
+    /// With a server: for it, too.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn own_proposal(
+        &self,
+        actor: &Actor,
+        policy: &str,
+        server: Option<&str>,
+    ) -> Result<Option<Proposal>, StoreError>;
+
     /// What tells of changes to policies that others make; `None` where nobody else makes any.
     fn news(&self) -> Option<Box<dyn News>>;
 }

@@ -60,7 +60,12 @@ fn allow(args: &ApprovalsAllowArgs) -> anyhow::Result<()> {
     let answer = ask(Method::POST, &path, Some(&body))?.json()?;
     let id = printable(&args.id);
     let said = if let Some(proposal) = answer.get("state").and_then(|_| answer.get("id")) {
-        format!("{id} waits for a second person: proposal {proposal}")
+        let before = answer.get("in_place_of");
+        let before = before.map(|before| {
+            format!(", with what your proposal {before} asked for, which waits no more by itself")
+        });
+        let before = before.unwrap_or_default();
+        format!("{id} waits for a second person: proposal {proposal}{before}")
     } else if let Some(version) = answer.get("version") {
         let policy = answer.get("name").and_then(Value::as_str);
         let policy = printable(policy.unwrap_or_default());

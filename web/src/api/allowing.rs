@@ -12,6 +12,7 @@ use axum::{
     response::Response,
 };
 use gig_audit::row::Row;
+use gig_policy::Moment;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -26,11 +27,12 @@ use crate::{
     api_error::Problem,
     app::App,
     auth::Caller,
-    document::moment,
+    document::{compile, moment},
     in_force::Stands,
     profile::Sight,
-    remedy::{NoRule, Remedies, Remedy, profile_of},
+    remedy::{NoRule, Remedies, Remedy, asked, profile_of},
     role::Permission,
+    store::Proposal,
 };
 
 /// What is allowed of what was denied.
@@ -67,6 +69,8 @@ pub(crate) struct Planned {
     pub(crate) base: String,
     /// The same with the rule.
     pub(crate) document: String,
+    /// Whose it was that proposed this document for the version, where it waits: the new one takes its place.
+    pub(crate) beside: Option<u64>,
     /// The server for which the policy is put in force with it.
     pub(crate) server: Option<String>,
     /// Where that policy is in force now, and what it bounds.
@@ -78,7 +82,8 @@ impl Planned {
     pub(crate) fn mark(&self) -> String {
         let server = self.server.as_deref().unwrap_or_default();
         let stands = self.stands.mark();
-        format!("{}:{}:{server}:{stands}", self.policy, self.version)
+        let beside = self.beside.map(|id| format!(":{id}")).unwrap_or_default();
+        format!("{}:{}:{server}:{stands}{beside}", self.policy, self.version)
     }
 }
 
@@ -153,10 +158,13 @@ pub(crate) async fn by_rule(
             "what this would change is another by now, and nothing is saved: look again",
         ));
     }
-    let reason = match wanted.reason.trim() {
+    let mut reason = match wanted.reason.trim() {
         "" => format!("allow {what}"),
         reason => reason.to_owned(),
     };
+    if let Some(id) = planned.beside {
+        reason += &format!(", beside what proposal {id} asked for");
+    }
     let written = Written {
         document: planned.document,
         reason,
@@ -197,7 +205,7 @@ pub(crate) async fn planned(
         return Err(conflict("path", words.to_owned()));
     }
     let now = moment(app.now());
-    let denied = row.clone();
+    let (denied, actor) = (row.clone(), caller.actor(app));
     let found = app.ask(move |store| {
         let mut remedies = Remedies::read(store, now)?;
         let remedy = match lasting {
@@ -209,16 +217,26 @@ pub(crate) async fn planned(
         };
         let kept = store.policy(&remedy.policy, None)?;
         let stands = Stands::of(store, &remedy.policy)?;
-        Ok(Ok((remedy, kept, stands)))
+        let own = store.own_proposal(&actor, &remedy.policy, remedy.assign.as_deref())?;
+        Ok(Ok((remedy, kept, stands, own)))
     });
     let no_rule = |why: NoRule| conflict("no_rule", why.to_string());
-    let (remedy, kept, stands) = found.await?.map_err(no_rule)?;
+    let (remedy, kept, stands, own) = found.await?.map_err(no_rule)?;
     let Remedy { policy, assign } = remedy;
     let (version, base) = match kept {
         Some(kept) => (kept.head.version, kept.document),
         // A new one allows this and nothing else.
         None => (0, format!("{}egress: []\n", begin(&policy))),
     };
+    let beside = own.as_ref().map(|own| own.id);
+    if let Some(id) = own
+        .as_ref()
+        .and_then(|own| allows(own, row, lasting.until(now)))
+    {
+        let words = format!("proposal {id} of yours would allow it, and waits for a second person");
+        return Err(conflict("no_rule", words));
+    }
+    let base = own.map_or(base, |own| own.draft.value);
     let until = lasting.until(now);
     let cleared = without_ended(&policy, &base, now);
     let proposed = propose(&policy, &cleared, row, (width, until));
@@ -236,9 +254,19 @@ pub(crate) async fn planned(
         version,
         base,
         document,
+        beside,
         server: assign,
         stands,
     })
+}
+
+/// The proposal, where what waits would let this pass for as long.
+fn allows(own: &Proposal, row: &Row, until: Option<Moment>) -> Option<u64> {
+    let policy = compile(own.draft.policy()?, 0, &own.draft.value, None).ok()?;
+    let last = until.map_or(i64::MAX, |end| end.unix() - 1);
+    let policy = policy.as_of(Moment::from_unix(last));
+    let covered = policy.covers(&asked(row)?, address(row));
+    covered.is_ok().then_some(own.id)
 }
 
 fn conflict(kind: &'static str, words: String) -> Problem {

@@ -52,6 +52,9 @@ pub(crate) struct ProposalView {
     pub(crate) why: Option<String>,
     /// The version that was made of the policy.
     pub(crate) version: Option<u64>,
+    /// In the answer that it waits: what the same person had proposed for this before, which is withdrawn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) in_place_of: Option<u64>,
 }
 
 /// Which proposals.
@@ -127,6 +130,7 @@ impl From<Proposal> for ProposalView {
             decided,
             why,
             version: one.version,
+            in_place_of: None,
         }
     }
 }
@@ -280,8 +284,14 @@ pub(crate) fn done(applied: Applied) -> Response {
 
 /// 202, and where the proposal is.
 pub(crate) fn waits(proposal: Proposal) -> Response {
+    waits_in_place(proposal, None)
+}
+
+/// The same, of one that took another's place.
+pub(crate) fn waits_in_place(proposal: Proposal, before: Option<u64>) -> Response {
     let place = format!("/api/v1/proposals/{}", proposal.id);
-    let view = ProposalView::from(proposal);
+    let mut view = ProposalView::from(proposal);
+    view.in_place_of = before;
     (
         StatusCode::ACCEPTED,
         [(header::LOCATION, place)],

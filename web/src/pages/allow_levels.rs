@@ -160,7 +160,7 @@ pub(crate) async fn save(
         let (name, on) = (sheet.policy.clone(), Some(sheet.version));
         match save_written(&app, &caller, name, on, written).await {
             Ok(Saved::Version(_)) => {}
-            Ok(Saved::Proposed(_)) => proposed = true,
+            Ok(Saved::Proposed(..)) => proposed = true,
             Err(problem) if problem.status().is_client_error() => {
                 let before = match done.is_empty() {
                     true => "Nothing is saved".to_owned(),

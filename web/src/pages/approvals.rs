@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::{
     Answer, Done, Form, Frame, InAddress, Path, in_query,
     policies::{DiffLine, compared, in_force_for, reach},
-    shown, shown_as, to, told,
+    proposed, shown, shown_as, to, told,
 };
 use crate::{
     api::{
@@ -223,9 +223,7 @@ pub(crate) async fn answer(
     };
     match answered {
         Ok(Answered::Rule(saved)) => match *saved {
-            Saved::Proposed(proposal) => {
-                Ok(told(Done::Proposed, &format!("/approvals/{}", proposal.id)))
-            }
+            Saved::Proposed(proposal, before) => Ok(proposed(proposal.id, before)),
             Saved::Version(_) => Ok(told(Done::Answered, "/approvals")),
         },
         Ok(Answered::Once) => Ok(told(Done::Answered, "/approvals")),

@@ -14,6 +14,8 @@ pub(crate) enum Done {
     NewVersion,
     /// A change waits for somebody else.
     Proposed,
+    /// The same, and what its author proposed before waits no more.
+    ProposedAnew,
     /// A policy is in force somewhere else, or no more.
     Assigned,
     /// Something is gone.
@@ -38,7 +40,7 @@ pub(crate) enum Done {
 
 impl Done {
     /// Each with the word by which a browser keeps it, and what is said of it.
-    const ALL: [(Self, &'static str, &'static str); 13] = [
+    const ALL: [(Self, &'static str, &'static str); 14] = [
         (Self::AsAsked, "as-asked", "Done."),
         (
             Self::NewVersion,
@@ -49,6 +51,12 @@ impl Done {
             Self::Proposed,
             "proposed",
             "Proposed: it takes effect when somebody else approves it.",
+        ),
+        (
+            Self::ProposedAnew,
+            "proposed-anew",
+            "Proposed, in place of what you had proposed for it before, which waits no more: it takes effect when somebody else \
+             approves it.",
         ),
         (
             Self::Assigned,
@@ -115,6 +123,15 @@ impl Done {
         let found = Self::ALL.iter().find(|(done, ..)| *done == self);
         found.map_or("", |(.., words)| words)
     }
+}
+
+/// A change waits for somebody else, perhaps in place of what its author had proposed.
+pub(super) fn proposed(id: u64, before: Option<u64>) -> Response {
+    let done = match before {
+        None => Done::Proposed,
+        Some(_) => Done::ProposedAnew,
+    };
+    told(done, &format!("/approvals/{id}"))
 }
 
 /// After a form that did something: to where that is seen, and said.

@@ -13,7 +13,7 @@ use axum::{
 use gig_policy::Format;
 use serde::Deserialize;
 
-use super::{Answer, Done, Form, InAddress, Path, in_query, to, told};
+use super::{Answer, Done, Form, InAddress, Path, in_query, proposed, to, told};
 use crate::{
     allow::{Lasting, Width, begin, propose},
     api::{
@@ -132,13 +132,15 @@ pub(crate) async fn form(
         true => format!("{}egress:\n  - host: api.example.com\n", begin(&name)),
         false => old.clone(),
     };
+    let own = page.own_proposal(&app, &caller).await?;
     if !opened.record.is_empty() {
         let found = audit::record(&app, &caller, &opened.record).await?;
         let until = opened.lasting.until(moment(app.now()));
-        let base = match old.is_empty() {
+        let base = match (own, old.is_empty()) {
+            (Some(waits), _) => waits,
             // A new one allows this and nothing else.
-            true => format!("{}egress: []\n", begin(&name)),
-            false => old.clone(),
+            (None, true) => format!("{}egress: []\n", begin(&name)),
+            (None, false) => old.clone(),
         };
         let proposal = propose(&name, &base, &found.row, (opened.width, until));
         let proposal = proposal.ok_or_else(|| Problem::invalid(NoRule::Unopenable.to_string()))?;
@@ -173,6 +175,7 @@ pub(crate) async fn submit(
     page.reason.clone_from(&edited.reason);
     let wanted = name.clone();
     let kept = app.ask(move |store| store.policy(&wanted, None)).await?;
+    page.own_proposal(&app, &caller).await?;
     let newest = kept.as_ref().map_or(0, |kept| kept.head.version);
     let old = kept.map(|kept| kept.document).unwrap_or_default();
     page.surroundings(&app).await?;
@@ -224,9 +227,7 @@ pub(crate) async fn submit(
     }
     match saved {
         Ok(Saved::Version(_)) => Ok(told(Done::NewVersion, &back)),
-        Ok(Saved::Proposed(proposal)) => {
-            Ok(told(Done::Proposed, &format!("/approvals/{}", proposal.id)))
-        }
+        Ok(Saved::Proposed(proposal, before)) => Ok(proposed(proposal.id, before)),
         Err(problem) if problem.status().is_client_error() => {
             if problem.problems.is_empty() {
                 page.note.clone_from(&problem.detail);

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use super::{
     Answer, Done, Form, Frame, InAddress, Path, in_query,
     policies::{DiffLine, compared},
+    proposed,
     records::cut,
     shown, told,
 };
@@ -122,9 +123,7 @@ pub(crate) async fn roll_back(
     let back = format!("/policies/{}", in_query(&name));
     match roll_back_to(&app, &caller, name, (version, Some(seen.on)), String::new()).await? {
         Saved::Version(_) => Ok(told(Done::NewVersion, &back)),
-        Saved::Proposed(proposal) => {
-            Ok(told(Done::Proposed, &format!("/approvals/{}", proposal.id)))
-        }
+        Saved::Proposed(proposal, before) => Ok(proposed(proposal.id, before)),
     }
 }
 

@@ -131,11 +131,10 @@ impl Draft {
                 document,
                 server,
                 ..
-            } => draft(
-                ProposalKind::SaveFor,
-                &format!("{name}{FOR}{server}"),
-                document,
-            ),
+            } => {
+                let (kind, subject) = Self::written(name.as_str(), Some(server));
+                draft(kind, &subject, document)
+            }
             Change::RemovePolicy { name, .. } => draft(ProposalKind::RemovePolicy, name, ""),
             Change::Assign { place, policy, .. } => {
                 let policy = policy.as_deref().unwrap_or_default();
@@ -154,6 +153,14 @@ impl Draft {
             }
             Change::TwoPersonRule { on: false } => draft(ProposalKind::EndRule, "", ""),
             _ => None,
+        }
+    }
+
+    /// How a document is proposed that is written for a policy, and put in force for a server by the same change.
+    pub(super) fn written(policy: &str, server: Option<&str>) -> (ProposalKind, String) {
+        match server {
+            None => (ProposalKind::SavePolicy, policy.to_owned()),
+            Some(server) => (ProposalKind::SaveFor, format!("{policy}{FOR}{server}")),
         }
     }
 

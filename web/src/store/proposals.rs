@@ -352,6 +352,33 @@ pub(super) fn one(db: &Transaction<'_>, id: u64) -> Result<Option<Proposal>, Dat
     found.map(|found| dated(db, found)).transpose()
 }
 
+/// What this person proposed for a policy (and a server) that waits and could be approved still: what they propose next takes
+/// its place.
+pub(super) fn own(
+    db: &Transaction<'_>,
+    actor: &Actor,
+    (policy, server): (&str, Option<&str>),
+) -> Result<Option<Proposal>, DatabaseError> {
+    if !rule_is_on(db)? {
+        return Ok(None);
+    }
+    let person = match alone::themselves(db, actor) {
+        Ok(person) => person,
+        // Who may propose nothing is told so when they do.
+        Err(Refused::Change(_)) => return Ok(None),
+        Err(Refused::Database(error)) => return Err(error),
+    };
+    let (kind, subject) = Draft::written(policy, server);
+    let sql = "SELECT id FROM proposals
+               WHERE state = 'pending' AND kind = ?1 AND subject = ?2 AND lower(person) = lower(?3)
+               ORDER BY id DESC LIMIT 1";
+    let id = db.query_row(sql, (kind.as_str(), &subject, &person), |row| row.get(0));
+    let Some(id) = id.optional()? else {
+        return Ok(None);
+    };
+    Ok(one(db, id)?.filter(|found| !found.stale))
+}
+
 pub(super) fn some(
     db: &Transaction<'_>,
     pending: bool,

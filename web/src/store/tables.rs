@@ -438,6 +438,15 @@ impl<T: Tables> Store for T {
         self.read(|db| proposals::one(db, id))
     }
 
+    fn own_proposal(
+        &self,
+        actor: &Actor,
+        policy: &str,
+        server: Option<&str>,
+    ) -> Result<Option<Proposal>, StoreError> {
+        self.read(|db| proposals::own(db, actor, (policy, server)))
+    }
+
     fn news(&self) -> Option<Box<dyn News>> {
         self.follow()
     }

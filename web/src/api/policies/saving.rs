@@ -27,8 +27,8 @@ use crate::{
 pub(crate) enum Saved {
     /// It is in force where the policy is assigned.
     Version(PolicyVersion),
-    /// It waits for a second person.
-    Proposed(Proposal),
+    /// It waits for a second person; in place of what the same one proposed before.
+    Proposed(Proposal, Option<u64>),
 }
 
 impl Saved {
@@ -39,7 +39,7 @@ impl Saved {
                 let tag = [(header::ETAG, tag(kept.head.version))];
                 (status, place, tag, Json(PolicyView::from(kept))).into_response()
             }
-            Self::Proposed(proposal) => proposals::waits(proposal),
+            Self::Proposed(proposal, before) => proposals::waits_in_place(proposal, before),
         }
     }
 }
@@ -102,7 +102,7 @@ pub(crate) async fn save_written(
     };
     let applied = app.change(caller.actor(app), change).await?;
     if let Some(proposal) = applied.proposal {
-        return Ok(Saved::Proposed(proposal));
+        return Ok(Saved::Proposed(proposal, applied.replaced));
     }
     let kept = version_of(app, caller, name.to_string(), applied.version).await;
     kept.map(Saved::Version)

@@ -81,6 +81,11 @@ pub(crate) async fn allow(
             format!("/approvals/held/{}", in_query(&id)),
             &[("act", act), ("shown", &mark)],
         );
+    if let Some(id) = planned.beside {
+        page = page.says(format!(
+            "Your proposal {id} for this policy waits still: this takes its place, with what that asks for as well."
+        ));
+    }
     if let Some(found) = waits.lookalike {
         page = page.says(format!("Look twice: {} {found}.", waits.host));
     }

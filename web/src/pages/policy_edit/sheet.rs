@@ -56,6 +56,8 @@ pub(super) struct EditPage {
     pub(super) assign: String,
     /// Which servers it concerns, in words.
     reach: String,
+    /// The proposal of who edits that waits.
+    waits: Option<u64>,
     /// What a suggestion left out.
     left_out: Vec<String>,
     /// What was pasted, where it is to be pasted again.
@@ -115,6 +117,7 @@ impl EditPage {
             servers: Vec::new(),
             assign: String::new(),
             reach: String::new(),
+            waits: None,
             left_out: Vec::new(),
             pasted: String::new(),
             format: Format::Hosts,
@@ -133,6 +136,20 @@ impl EditPage {
     }
 
     /// What the forms around the document offer.
+    /// What who edits has proposed for it and waits, whose place a new one takes: noted, and its document.
+    pub(super) async fn own_proposal(
+        &mut self,
+        app: &App,
+        caller: &Caller,
+    ) -> Result<Option<String>, Problem> {
+        let (actor, name) = (caller.actor(app), self.name.clone());
+        let server = Some(self.assign.clone()).filter(|server| !server.is_empty());
+        let own = app.ask(move |store| store.own_proposal(&actor, &name, server.as_deref()));
+        let own = own.await?;
+        self.waits = own.as_ref().map(|own| own.id);
+        Ok(own.map(|own| own.draft.value))
+    }
+
     pub(super) async fn surroundings(&mut self, app: &App) -> Result<(), Problem> {
         let two = app.ask(|store| store.two_person_rule()).await?;
         let servers = app.ask(|store| store.servers()).await?;

@@ -19,6 +19,7 @@ use crate::{
 
 mod lasting;
 mod narrow;
+mod proposed;
 
 const ALLOW: &str = "POST /api/v1/audit/{record}/allow";
 
@@ -110,17 +111,6 @@ async fn where_nothing_is_in_force_a_new_policy_is_and_it_takes_who_may_assign()
             .iter()
             .any(|one| one.policy == "docs" && one.place.server() == Some("docs"))
     );
-}
-
-#[tokio::test]
-async fn under_the_two_person_rule_it_is_proposed() {
-    let appliance = Furnished::ruled().await;
-    let before = document(&appliance, "p");
-    let token = appliance.token("dan", Role::Editor, ("", ""));
-    let made = allow(&appliance, ALLOW, &token, &json!({"for": "ever"})).await;
-    assert_eq!(made.status, 202, "{made:?}");
-    assert!(made.headers.contains_key("location"));
-    assert_eq!(document(&appliance, "p"), before);
 }
 
 #[tokio::test]
