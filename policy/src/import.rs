@@ -95,8 +95,6 @@ pub fn import(
 enum Ports {
     /// Allowed without one.
     AnyAllowed,
-    /// Denied with one.
-    OneDenied,
 }
 
 /// What is gathered while a document is read.
@@ -114,7 +112,10 @@ struct Reading {
 /// Names that are denied whatever allows them.
 #[derive(Debug)]
 struct Denied {
-    pattern: HostPattern,
+    /// `None`: every host.
+    pattern: Option<HostPattern>,
+    /// At this port alone.
+    port: Option<Port>,
     line: u64,
     /// How many entries came before it where the first line that fits decides.
     spared: usize,
@@ -138,7 +139,6 @@ impl Reading {
                 "a host without a port was allowed at every port, and is at 443 and 80 here: add `ports` where others \
                  are needed"
             }
-            Ports::OneDenied => "one port of a host was denied, and here the whole host is",
         };
         self.narrowed(line, message);
     }
@@ -180,6 +180,13 @@ impl Reading {
         let bare = bare.unwrap_or(text);
         let address = bare.parse::<ipnet::IpNet>().is_ok();
         if !address && bare.parse::<std::net::IpAddr>().is_err() {
+            if is_localhost(text) {
+                let message = format!(
+                    "left out: {text} was the machine itself, which no sandbox reaches, and is the sandbox itself here"
+                );
+                self.narrowed(line, message);
+                return None;
+            }
             return match HostPattern::parse(text) {
                 Ok(pattern) => Some(DraftEntry::new(DraftTarget::Host(pattern.to_string()))),
                 Err(error) => {
@@ -259,10 +266,31 @@ impl Reading {
         self.deny_after(self.entries.len(), text, line);
     }
 
+    /// Denies one port of a host, or of every host (`*`), whatever allows it.
+    fn deny_port(&mut self, text: &str, port: &str, line: u64) {
+        let Some(port) = self.port(port, line) else {
+            return;
+        };
+        match text {
+            "*" | "**" => self.denied.push(Denied {
+                pattern: None,
+                port: Some(port),
+                line,
+                spared: 0,
+            }),
+            text => self.deny_at(Some(port), (0, text, line)),
+        }
+    }
+
     fn deny_after(&mut self, spared: usize, text: &str, line: u64) {
+        self.deny_at(None, (spared, text, line));
+    }
+
+    fn deny_at(&mut self, port: Option<Port>, (spared, text, line): (usize, &str, u64)) {
         match HostPattern::parse(text) {
             Ok(pattern) => self.denied.push(Denied {
-                pattern,
+                pattern: Some(pattern),
+                port,
                 line,
                 spared,
             }),
@@ -303,6 +331,12 @@ impl Reading {
             narrowed: self.narrowed.into_iter().collect(),
         })
     }
+}
+
+/// A name of the machine that asks (RFC 6761 §6.3).
+fn is_localhost(text: &str) -> bool {
+    let name = text.trim_end_matches('.').to_ascii_lowercase();
+    name == "localhost" || name.ends_with(".localhost")
 }
 
 /// What other tools say as one wildcard for a name and everything below it.

@@ -3,36 +3,61 @@
 //! Each entry is looked up among the denials and each denial among the entries by the names above it,
 //! so that long lists on both sides cost what they are long.
 
-use std::{collections::HashMap, mem};
+use std::{
+    collections::{BTreeMap, HashMap},
+    mem,
+};
 
 use super::{Denied, Reading};
 use crate::{
     draft::{DraftEntry, DraftTarget},
+    host::Port,
     host_pattern::HostPattern,
 };
 
-/// Drops the entries that a denial covers, and tells of denials below an entry that stays wider.
+/// Drops the entries that a denial covers, or a port of theirs, and tells of denials below an entry that stays wider.
 pub(super) fn apply(reading: &mut Reading) {
-    let denied = mem::take(&mut reading.denied);
-    if denied.is_empty() {
-        return;
+    let mut of_ports: BTreeMap<Option<Port>, Vec<Denied>> = BTreeMap::new();
+    for denied in mem::take(&mut reading.denied) {
+        of_ports.entry(denied.port).or_default().push(denied);
     }
-    let allowed: Vec<Option<HostPattern>> = reading.entries.iter().map(pattern).collect();
+    for (port, denied) in of_ports {
+        deny(reading, port, &denied);
+    }
+}
+
+/// Of one port, or of all.
+fn deny(reading: &mut Reading, port: Option<Port>, denied: &[Denied]) {
+    let is_open = |entry: &DraftEntry| port.is_none_or(|port| ports(entry).contains(&port));
+    let opened = reading.entries.iter().map(|entry| match is_open(entry) {
+        true => pattern(entry),
+        false => None,
+    });
+    let allowed: Vec<Option<HostPattern>> = opened.collect();
     let wide = widest(&allowed);
     let mut first = HashMap::new();
+    let mut everywhere = false;
     for Denied {
         pattern,
         line,
         spared,
-    } in &denied
+        ..
+    } in denied
     {
+        let Some(pattern) = pattern else {
+            everywhere = true;
+            continue;
+        };
         let before = first.entry(pattern.clone()).or_insert(*spared);
         *before = (*before).min(*spared);
         // The last entry that allows it and more.
         let wider = above(pattern).filter_map(|base| wide.get(base)).max();
         if let Some((_, wider)) = wider.filter(|(place, _)| place >= spared) {
+            let at = port
+                .map(|port| format!(":{}", port.get()))
+                .unwrap_or_default();
             let message = format!(
-                "{pattern} was denied and *.{wider} allows it: there are no deny rules here, so \
+                "{pattern}{at} was denied and *.{wider} allows it: there are no deny rules here, so \
                  list the names that are needed instead of *.{wider}"
             );
             reading.widened(*line, message);
@@ -46,7 +71,7 @@ pub(super) fn apply(reading: &mut Reading) {
         })
         .collect();
     let mut place = 0;
-    reading.entries.retain(|_| {
+    reading.entries.retain_mut(|entry| {
         let pattern = allowed.get(place).and_then(Option::as_ref);
         let is_denied = pattern.is_some_and(|pattern| {
             let itself = first.get(pattern).into_iter();
@@ -54,11 +79,30 @@ pub(super) fn apply(reading: &mut Reading) {
             itself.chain(wider).any(|spared| *spared <= place)
         });
         place += 1;
-        !is_denied
+        match (is_denied || everywhere, port) {
+            (false, _) => true,
+            (true, None) => false,
+            (true, Some(port)) if is_open(entry) => {
+                let mut left = ports(entry);
+                left.retain(|open| *open != port);
+                entry.ports = left;
+                !entry.ports.is_empty()
+            }
+            (true, Some(_)) => true,
+        }
     });
 }
 
-fn pattern(entry: &DraftEntry) -> Option<HostPattern> {
+/// Where an entry without ports is open.
+fn ports(entry: &DraftEntry) -> Vec<Port> {
+    match entry.ports.is_empty() {
+        true => [443, 80].into_iter().filter_map(Port::new).collect(),
+        false => entry.ports.clone(),
+    }
+}
+
+/// The host of an entry; `None` of an address.
+pub(super) fn pattern(entry: &DraftEntry) -> Option<HostPattern> {
     match &entry.target {
         DraftTarget::Host(host) => HostPattern::parse(host).ok(),
         DraftTarget::Ip(_) => None,

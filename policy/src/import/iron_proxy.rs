@@ -23,6 +23,14 @@ pub(super) fn read(text: &str, reading: &mut Reading) {
             }
         }
     }
+    // Its action for workflows takes the list alone.
+    let is_list = LISTED.iter().any(|name| node::field(&root, name).is_some());
+    if lists.is_empty() && is_list && node::field(&root, "transforms").is_none() {
+        lists.push(&root);
+    }
+    if let Some(dns) = node::field(&root, "dns") {
+        names(dns, reading);
+    }
     if lists.is_empty() {
         reading.problem(
             root.at,
@@ -37,8 +45,11 @@ pub(super) fn read(text: &str, reading: &mut Reading) {
         return;
     }
     for config in lists {
-        let known = ["warn", "domains", "cidrs", "rules"];
-        reading.unread("the allowlist", config, &known);
+        reading.unread(
+            "the allowlist",
+            config,
+            &[&LISTED[..], &["warn", "dns"]].concat(),
+        );
         if node::is_true(config, "warn") {
             reading.narrowed(
                 config.at.line,
@@ -59,6 +70,24 @@ pub(super) fn read(text: &str, reading: &mut Reading) {
         for rule in node::items(node::field(config, "rules")) {
             one_rule(rule, reading);
         }
+    }
+}
+
+/// What its name server answered by itself.
+fn names(dns: &Located<Node>, reading: &mut Reading) {
+    for (host, line) in node::texts(node::field(dns, "passthrough")) {
+        let message = format!(
+            "{host} was reached past the proxy, and is not here: allow it, with `protocol: tcp` or `tls: passthrough` where it \
+             is to be opened by nobody"
+        );
+        reading.narrowed(line, message);
+    }
+    for record in node::items(node::field(dns, "records")) {
+        let name = node::text_of(record, "name").unwrap_or_default();
+        let message = format!(
+            "the address of {name} is not read: this host's own resolver says it, or `--resolve` of `gig run`"
+        );
+        reading.narrowed(record.at.line, message);
     }
 }
 
@@ -105,3 +134,6 @@ fn entries(domain: &str, line: u64, reading: &mut Reading) -> Vec<DraftEntry> {
 
 const NAMES_BY_RANGE: &str = "names that resolve into the range were allowed as well: list those \
                               that are needed, with `allow_private`";
+
+/// What an allowlist holds.
+const LISTED: [&str; 3] = ["domains", "cidrs", "rules"];

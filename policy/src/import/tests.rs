@@ -2,6 +2,8 @@
 
 use super::*;
 
+mod denials;
+mod docker;
 mod hosts;
 mod openshell;
 
@@ -133,6 +135,36 @@ fn the_allowlist_of_iron_proxy() {
         "{warned:?}"
     );
     assert!(refused(Format::IronProxy, "transforms: []").contains("allowlist"));
+    // The list alone, as its action for workflows takes it; what its name server did is told.
+    let (document, wider, narrower) = egress(
+        Format::IronProxy,
+        "domains: [a.example.com]\ndns:\n  passthrough: ['*.internal.corp']\n  records:\n    - {name: b.example.com, type: A, \
+         value: 10.0.0.5}\n",
+    );
+    assert_eq!(document, "egress:\n  - host: a.example.com");
+    assert_eq!(
+        (wider.len(), narrower.len()),
+        (1, 2),
+        "{wider:?} {narrower:?}"
+    );
+    assert!(
+        narrower[0].contains("*.internal.corp was reached past"),
+        "{narrower:?}"
+    );
+    assert!(
+        narrower[1].contains("address of b.example.com"),
+        "{narrower:?}"
+    );
+    for (text, what) in [("localhost", "localhost"), ("*.localhost", "*.localhost")] {
+        let (document, _, narrower) =
+            egress(Format::Hosts, &format!("{text}\na.example.com:443\n"));
+        assert!(!document.contains("localhost"), "{document}");
+        let told = format!("{what} was the machine itself");
+        assert!(
+            narrower.len() == 1 && narrower[0].contains(&told),
+            "{narrower:?}"
+        );
+    }
 }
 
 #[test]
@@ -157,7 +189,11 @@ fn commands_of_dockers_sandboxes() {
         \x20   ports: [443]\n\
         \x20   tls: passthrough";
     assert_eq!(document, expected);
-    assert_eq!(widened.len(), 1, "{widened:?}");
+    assert_eq!(widened.len(), 2, "{widened:?}");
+    assert!(
+        widened[1].contains("what mine alone was allowed"),
+        "{widened:?}"
+    );
     assert!(narrowed.is_empty(), "{narrowed:?}");
     assert!(refused(Format::Docker, "rm -rf x\n").contains("theirs:1:1"));
 }
@@ -288,7 +324,7 @@ fn no_field_that_is_not_read_is_dropped_in_silence() {
         ),
         (
             Format::Docker,
-            "docker sandbox network proxy x --allow-host a.example.com:443\n\
+            "sbx policy allow network -g a.example.com:443\n\
              docker sandbox network proxy y --allow-host b.example.com:443\n",
         ),
         (
@@ -343,12 +379,9 @@ fn no_denial_and_no_port_is_dropped_in_silence() {
     for (format, text) in [
         (
             Format::SandboxRuntime,
-            r#"{"network": {"allowedDomains": ["a.example.com:443"], "deniedDomains": ["b.example.com:25"]}}"#,
+            r#"{"network": {"allowedDomains": ["a.example.com"]}}"#,
         ),
-        (
-            Format::Docker,
-            "sbx policy allow network a.example.com:443\nsbx policy deny network b.example.com:25\n",
-        ),
+        (Format::Docker, "sbx policy allow network a.example.com\n"),
         (
             Format::Squid,
             "acl g dstdomain a.example.com\nhttp_access allow g\n",
@@ -391,13 +424,8 @@ fn no_denial_and_no_port_is_dropped_in_silence() {
         document.contains("{methods: [GET, HEAD], paths: [/v1, \"/v1/**\"]}"),
         "{document}"
     );
-    assert!(
-        refused(
-            Format::Docker,
-            "sbx policy allow network --sandbox box a.com\n"
-        )
-        .contains("--sandbox")
-    );
+    let unknown = refused(Format::Docker, "sbx policy allow network --box b a.com\n");
+    assert!(unknown.contains("--box"), "{unknown}");
 }
 
 #[test]
