@@ -119,6 +119,7 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
         names_kept: names_kept(args),
         watch,
         public_url: args.public_url.clone(),
+        reached_at: reached_at(args, local),
         own_tls: certificate.is_some(),
         front: args.front.clone(),
         changes_a_minute: args.changes_a_minute,

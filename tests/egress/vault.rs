@@ -15,7 +15,7 @@ use gig_tests::lab::{
     Finished, Lab, Live, Subject,
     http_origin::{HttpOrigin, greet},
     network::text,
-    place,
+    place, skipped,
 };
 
 pub(super) const HOST: &str = "api.example.com";
@@ -288,4 +288,33 @@ fn a_program_goes_on_when_the_passphrase_changes_and_the_next_needs_the_new_one(
     let run = with(&old).run(["true"]);
     let _run = run.exits(125).complains("passphrase is wrong");
     let _run = with(&new).run(["true"]).success();
+}
+
+/// The limit is reached by the values themselves, long after gig began to work with them.
+#[test]
+fn what_cannot_be_kept_out_of_swap_is_not_handed_out() {
+    let lab = Lab::new();
+    if lab.user().is_root() {
+        skipped("nothing limits what root locks");
+        return;
+    }
+    let origin = lab.https(HOST, greet);
+    let mut options = Vec::new();
+    for number in 1..=8 {
+        let name = format!("BIG{number}");
+        secret(&lab, &["set", &name], &format!("{number}v").repeat(15_000));
+        options.extend(["--secret".to_owned(), format!("{name}@{HOST}")]);
+    }
+    let run = |swappable: &str| {
+        let run = lab.gig().allow(HOST).host_env("GIG_DATA_DIR", &data(&lab));
+        let run = run.host_env("GIG_SWAPPABLE_SECRETS", swappable);
+        let run = run.under(["prlimit", "--memlock=65536:65536"]);
+        run.option(options.clone())
+            .sh("curl -sS -o /dev/null -w '%{http_code}' -d a=$BIG1 https://api.example.com/")
+    };
+    let _refused = run("")
+        .exits(125)
+        .complains("secrets cannot be kept out of swap");
+    assert!(origin.requests().is_empty());
+    assert_eq!(run("yes").success().text(), "200");
 }

@@ -97,6 +97,8 @@ pub struct AppSettings {
     pub watch: Arc<Watch>,
     /// Where people reach it: `https://gig.example.com`; `None`: as its own listener, without TLS.
     pub public_url: Option<String>,
+    /// The same, or where its listener is reached on this machine: as programs are configured with it.
+    pub reached_at: String,
     /// gig speaks TLS itself: whoever is at the other end is at the other end of the connection.
     pub own_tls: bool,
     /// The addresses of what stands in front of it, which says for whom it speaks.
@@ -130,6 +132,7 @@ pub struct App {
     pub(crate) names_kept: Option<u32>,
     pub(crate) watch: Arc<Watch>,
     pub(crate) public_url: Option<String>,
+    pub(crate) reached_at: String,
     own_tls: bool,
     front: Vec<IpAddr>,
     pub(crate) limits: SignInLimits,
@@ -216,6 +219,7 @@ impl App {
             names_kept: settings.names_kept,
             watch: settings.watch,
             public_url: settings.public_url,
+            reached_at: settings.reached_at,
             own_tls: settings.own_tls,
             front: settings.front.iter().map(IpAddr::to_canonical).collect(),
             limits: SignInLimits::default(),

@@ -92,6 +92,11 @@ impl Frame {
         (path == "/approvals" && waiting > 0).then_some(waiting)
     }
 
+    /// How many wait at all, as pages are compared by it.
+    const fn waiting(&self) -> usize {
+        self.beside.waiting
+    }
+
     /// What the form before this page did.
     fn done(&self) -> Option<&'static str> {
         self.beside.done.map(Done::words)
@@ -246,6 +251,11 @@ fn script(text: &'static str) -> Response {
 /// `GET /copy.js`.
 pub(crate) async fn copying_script() -> Response {
     script(include_str!("../assets/copy.js"))
+}
+
+/// `GET /waiting.js`.
+pub(crate) async fn waiting_script() -> Response {
+    script(include_str!("../assets/waiting.js"))
 }
 
 /// `GET /icon.svg`.

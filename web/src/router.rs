@@ -64,6 +64,7 @@ fn public() -> Router<Arc<App>> {
         .route("/live.js", get(pages::live::script))
         .route("/edit.js", get(pages::editor_script))
         .route("/copy.js", get(pages::copying_script))
+        .route("/waiting.js", get(pages::waiting_script))
         .route(
             "/sign-in",
             get(pages::sign_in::form).post(pages::sign_in::submit),

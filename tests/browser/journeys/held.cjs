@@ -30,8 +30,17 @@ play(async journey => {
   await journey.click(page, 'button', 'Allow once', row);
   await heading(page, 'Approvals');
 
-  row = await waits('ever');
+  // The next one comes by itself, on the page that is open; and so does its number, there and on the overview.
+  row = page.getByRole('row').filter({ hasText: 'http://wanted.test:80/ever' });
+  await row.waitFor();
+  check(/Approvals\s*1/.test(await page.innerText('header nav')), 'the number does not come');
+  check((await page.title()).startsWith('(1)'), await page.title());
   await journey.shot(page, 'waits-again');
+  const told = () => page.locator('#waits-told').textContent();
+  check((await told()).includes('One request waits'), await told());
+  const overview = await page.context().newPage();
+  await journey.to(overview, '/');
+  check((await overview.innerText('#waiting')).startsWith('1'), 'not on the overview');
   // What stands for ever is looked at first.
   await journey.click(page, 'link', 'This path, for ever…', row);
   await heading(page, 'Allow it for ever?');
@@ -44,6 +53,9 @@ play(async journey => {
   await journey.click(page, 'button', 'Deny', row);
   await heading(page, 'Approvals');
   check(await row.count() === 0, 'it waits still');
+  await overview.locator('#waiting').getByText('0').waitFor();
+  check(!/\d/.test(await overview.innerText('header nav')), 'the number stays');
+  await overview.close();
 
   await journey.to(page, sandbox);
   const said = async () => page.innerText('main');

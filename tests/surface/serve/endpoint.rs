@@ -240,6 +240,11 @@ fn who_may_not_speak_with_a_server_starts_nothing_and_that_is_recorded() {
         let words = told[0]["findings"].to_string();
         assert!(words.contains("POST /sandbox/{server}/mcp"), "{words}");
     }
+    // As clients are configured, by where it is.
+    let page = Ask::new("GET", "/servers/trick").cookie(&cookie);
+    let page = page.send(&appliance).body;
+    let place = format!("http://{}/sandbox/trick/mcp", appliance.address);
+    assert!(page.contains(&place), "{page}");
     let elsewhere = ask("trick")
         .token(&admin)
         .header("Origin", "https://evil.example");

@@ -168,7 +168,7 @@ fn a_page_with_a_script_has_our_own_alone() {
         audit.contains("default-src 'none'") && !audit.contains("script-src"),
         "{audit}"
     );
-    for path in ["/live.js", "/edit.js", "/copy.js"] {
+    for path in ["/live.js", "/edit.js", "/copy.js", "/waiting.js"] {
         let script = get(path);
         assert!(script.head.contains("text/javascript"), "{script:?}");
         assert!(

@@ -38,8 +38,10 @@ pub(crate) struct SecretView {
     pub(crate) provider: &'static str,
     /// URLs that gig itself asks, for the value or for what is minted from it, as the definition names them.
     pub(crate) services: Vec<String>,
-    /// Whether the vault has it; else policies or servers name what is not there.
+    /// Whether the vault has it; else policies or servers name what is not there, or not any more (`removed`).
     pub(crate) set: bool,
+    /// The vault has it, and each version is revoked or over its time: whoever needs it is refused.
+    pub(crate) ended: bool,
     /// A warning: programs may be handed the real value.
     pub(crate) entrusted: bool,
     /// A warning: programs may get credentials with it that work, and hold them.
@@ -283,10 +285,13 @@ fn plain() -> String {
     "static".to_owned()
 }
 
-/// All of them, removed ones left out, with where each may go.
+/// All of them with where each may go; of removed ones those that something still names, as not set.
 pub(crate) async fn views(app: &App, caller: &Caller) -> Result<Vec<SecretView>, Problem> {
     let mut all = known(app, caller).await?;
-    all.retain(|_, one| one.removed.is_none());
+    all.retain(|_, one| {
+        one.set &= one.removed.is_none();
+        one.set || !(one.places.is_empty() && one.servers.is_empty())
+    });
     Ok(all.into_values().collect())
 }
 
@@ -411,6 +416,7 @@ impl SecretView {
             provider: "",
             services: Vec::new(),
             set: false,
+            ended: false,
             entrusted: false,
             hands_out: false,
             custody: false,
@@ -444,7 +450,9 @@ impl SecretView {
 impl From<SecretFacts> for SecretView {
     fn from(facts: SecretFacts) -> Self {
         let current = facts.versions.iter().find(|one| one.state == "current");
+        let has_versions = facts.removed.is_none() && !facts.versions.is_empty();
         Self {
+            ended: has_versions && current.is_none(),
             kind: facts.kind,
             provider: facts.provider,
             services: facts.services,

@@ -91,6 +91,7 @@ impl Lab {
             names_kept: None,
             watch: Arc::default(),
             public_url: url.map(str::to_owned),
+            reached_at: url.unwrap_or("http://127.0.0.1:8080").to_owned(),
             own_tls: false,
             front: front.to_vec(),
             changes_a_minute: 60,

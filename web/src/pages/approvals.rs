@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::{
     Answer, Done, Form, Frame, InAddress, Path, in_query,
     policies::{DiffLine, compared, in_force_for, reach},
-    proposed, shown, shown_as, to, told,
+    proposed, scripted, shown, shown_as, to, told,
 };
 use crate::{
     api::{
@@ -51,6 +51,32 @@ impl ApprovalsPage {
     /// Whether the page of its sandbox is there for who looks.
     fn sees(&self, one: &HeldView) -> bool {
         self.sight.takes_in(&one.profile)
+    }
+
+    /// Which requests wait: another text where others do, or one is lost.
+    fn waits(&self) -> String {
+        let each = self
+            .held
+            .iter()
+            .map(|one| format!("{}{}", one.id, u8::from(one.lost)));
+        each.collect::<Vec<_>>().join(" ")
+    }
+
+    /// Which proposals wait, the same way.
+    fn proposals(&self) -> String {
+        let each = self.pending.iter();
+        let each = each.map(|row| format!("{}{}", row.one.id, u8::from(row.one.stale)));
+        each.collect::<Vec<_>>().join(" ")
+    }
+
+    /// In words, for who sees nothing of it.
+    fn told(&self) -> String {
+        let waiting = self.held.iter().filter(|one| !one.lost).count();
+        match waiting {
+            0 => "No request waits.".to_owned(),
+            1 => "One request waits for an answer.".to_owned(),
+            _ => format!("{waiting} requests wait for an answer."),
+        }
     }
 
     /// How long it waits still.
@@ -328,7 +354,7 @@ async fn overview(
         pending: pending.into_iter().map(Into::into).collect(),
         decided: decided.into_iter().map(Into::into).collect(),
     };
-    Ok(shown_as(status, &page))
+    Ok(scripted(shown_as(status, &page)))
 }
 
 async fn one(app: &Arc<App>, caller: &Caller, id: u64, problem: Option<Problem>) -> Answer {

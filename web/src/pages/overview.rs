@@ -11,7 +11,7 @@ use super::{
     in_query,
     record::offers,
     records::{LONGEST_HOST, RecordRow, cut_host, rows},
-    shown,
+    scripted, shown,
 };
 use crate::{
     api::audit::{AuditAsked, TRAFFIC, id},
@@ -142,7 +142,7 @@ pub(crate) async fn show(State(app): State<Arc<App>>, caller: Caller) -> Answer 
         chart: lately.as_deref().map(Chart::of),
         lately: lately.unwrap_or_default(),
     };
-    Ok(shown(&page))
+    Ok(scripted(shown(&page)))
 }
 
 async fn read_lately(app: &Arc<App>, caller: &Caller) -> Result<Option<Arc<Lately>>, Problem> {

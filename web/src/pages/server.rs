@@ -167,9 +167,7 @@ async fn page(
 
 /// Where MCP clients find a server, and the configuration of one; its token is its user's own.
 fn endpoint(app: &App, name: &str) -> (String, String) {
-    let here = || app.listens.first().map(|here| format!("http://{here}"));
-    let base = app.public_url.clone().or_else(here).unwrap_or_default();
-    let base = base.trim_end_matches('/');
+    let base = app.reached_at.trim_end_matches('/');
     let url = format!("{base}{}", crate::mcp::PATH.replace("{server}", name));
     let [name, at] = [name, &url].map(serde_json::Value::from);
     let client = format!(
