@@ -107,6 +107,39 @@ fn commit(link: &Link, generation: u64, changes: &[Change]) -> Result<bool, Link
     Ok(true)
 }
 
+/// Whether what stood there before is to be nowhere any more: a value that is forgotten, a key or a passphrase whose time
+/// is over.
+const fn takes_away(change: &Change) -> bool {
+    match change {
+        Change::PutSecret(_) | Change::PutVersion(_) => false,
+        Change::PutCustody(_)
+        | Change::PutKey(_)
+        | Change::DeleteSecret { .. }
+        | Change::DeleteVersion { .. }
+        | Change::DeleteCustody { .. }
+        | Change::DeleteKey(_) => true,
+    }
+}
+
+/// Has the tables written anew without the rows that nobody sees any more: the server keeps those in its files for as long
+/// as the tables are small, and they are. The change is made by now, whatever comes of this.
+fn forget(link: &Link) {
+    let forgotten = FORGETTING.iter().try_for_each(|sql| link.run(sql));
+    if let Err(error) = forgotten {
+        tracing::warn!(
+            error = error.in_full(),
+            "what was taken out of the vault is still in the files of its database: VACUUM FULL there takes it out"
+        );
+    }
+    // As the session began; where it is broken it is used no more.
+    if let Err(error) = link.run("SET lock_timeout TO '8s'") {
+        tracing::debug!(
+            error = error.in_full(),
+            "a connection to the vault's database broke"
+        );
+    }
+}
+
 impl Store for PostgresStore {
     fn generation(&self) -> Result<u64, StoreError> {
         self.known.snapshot().map(|snapshot| snapshot.generation)
@@ -125,6 +158,9 @@ impl Store for PostgresStore {
             None => self.server.connect(CONNECTING, PATIENCE).map_err(failed)?,
         };
         let written = self.write(&link, generation, changes).map_err(failed)?;
+        if written && changes.iter().any(takes_away) {
+            forget(&link);
+        }
         *writing = Some(link);
         match written {
             true => Ok(()),
@@ -146,6 +182,8 @@ impl Store for PostgresStore {
         let row = asked.map_err(failed)?;
         let taken: bool = row.try_get(0).map_err(|error| failed(link.judge(error)))?;
         if taken {
+            // What whoever had leave before committed is known before anything is done with it: a login's token serves once.
+            self.known.check(&link).map_err(failed)?;
             // The server gives it back when the connection ends.
             return Ok(Some(Alone::by_connection(link)));
         }
@@ -160,6 +198,14 @@ impl Drop for PostgresStore {
     }
 }
 
+/// Nobody waits long behind it, where somebody else reads for long (a backup).
+const FORGETTING: [&str; 5] = [
+    "SET lock_timeout TO '2s'",
+    "VACUUM (FULL) secret_keys",
+    "VACUUM (FULL) secret_versions",
+    "VACUUM (FULL) secret_custodies",
+    "VACUUM (FULL) secrets",
+];
 /// Tables of others in the schema have histories of their own.
 const HISTORY: &str = "secret_schema_history";
 /// What a commit is told on.

@@ -88,7 +88,7 @@ impl Known {
     }
 
     /// Looks whether something changed.
-    fn check(&self, link: &Link) -> Result<(), LinkError> {
+    pub(super) fn check(&self, link: &Link) -> Result<(), LinkError> {
         let _alone = self.looking.lock();
         let asked = Instant::now();
         let known = self.last.lock().snapshot.generation;

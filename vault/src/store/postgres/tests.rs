@@ -3,12 +3,15 @@
 use tokio::time::Instant;
 
 use super::*;
-use crate::store::{
-    SecretRow,
-    tests::{
-        put, secret,
-        server::{Database, Postgres},
-        until,
+use crate::{
+    cipher::Sealed,
+    store::{
+        KeyRow, KeyState, SecretRow, VersionRow,
+        tests::{
+            key, put, secret,
+            server::{Database, Postgres},
+            until, version,
+        },
     },
 };
 
@@ -37,6 +40,88 @@ fn what_a_node_commits_is_known_on_another_within_a_second() {
     until("it is seen", || {
         (two.snapshot().unwrap().secrets.len() == 2).then_some(())
     });
+}
+
+/// A login's token that another spent just now is not spent again.
+#[test]
+fn who_has_leave_knows_what_was_committed_before() {
+    let database = Database::fresh();
+    let stores = [(); 2].map(|()| PostgresStore::open(&database.url()).unwrap());
+    let name: SecretName = "A".parse().unwrap();
+    for (round, turn) in (1..=60).zip(stores.iter().cycle()) {
+        let leave = until("it is given back", || turn.alone(&name).unwrap());
+        let snapshot = turn.snapshot().unwrap();
+        let known = snapshot.secrets.first().map_or(0, |row| row.given);
+        assert_eq!(known, round - 1);
+        let spent = SecretRow {
+            given: round,
+            ..secret("A")
+        };
+        turn.commit(snapshot.generation, &[Change::PutSecret(spent)])
+            .unwrap();
+        drop(leave);
+    }
+}
+
+/// Rows that nobody sees any more stay in a table's file for as long as it is small.
+#[test]
+fn what_is_taken_out_is_in_no_file_of_a_table() {
+    let database = Database::fresh();
+    let store = PostgresStore::open(&database.url()).unwrap();
+    let link = store.server.connect(CONNECTING, PATIENCE).unwrap();
+    let is_there = |table: &str, octets: &[u8]| {
+        link.run("CHECKPOINT").unwrap();
+        let file = format!("SELECT pg_read_binary_file(pg_relation_filepath('gig.{table}'))");
+        let row = link.asked(link.client().query_one(&file, &[])).unwrap();
+        let file: Vec<u8> = row.get(0);
+        file.windows(octets.len()).any(|part| part == octets)
+    };
+    let marked = |text: &str| Sealed {
+        nonce: [9; 12],
+        octets: text.as_bytes().to_vec(),
+    };
+    let kept = VersionRow {
+        value: marked("the value that stays"),
+        ..version("A", 2)
+    };
+    let gone = VersionRow {
+        value: marked("the value that is forgotten"),
+        ..version("A", 1)
+    };
+    for change in [
+        Change::PutSecret(secret("A")),
+        Change::PutVersion(kept.clone()),
+        Change::PutVersion(gone),
+    ] {
+        put(&store, &change);
+    }
+    assert!(is_there("secret_versions", b"the value that is forgotten"));
+    put(
+        &store,
+        &Change::DeleteVersion {
+            owner: "local".into(),
+            name: "A".into(),
+            version: 1,
+        },
+    );
+    assert!(!is_there("secret_versions", b"the value that is forgotten"));
+    assert!(is_there("secret_versions", b"the value that stays"));
+    // A key that another was sealed with, once it leads there no more.
+    let leads = KeyRow {
+        other: Some(marked("the next key, sealed")),
+        ..key("0011223344556677", KeyState::Past)
+    };
+    put(&store, &Change::PutKey(leads.clone()));
+    assert!(is_there("secret_keys", b"the next key, sealed"));
+    put(
+        &store,
+        &Change::PutKey(KeyRow {
+            other: None,
+            ..leads
+        }),
+    );
+    assert!(!is_there("secret_keys", b"the next key, sealed"));
+    assert_eq!(store.snapshot().unwrap().versions, [kept]);
 }
 
 #[test]
