@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{Gravity, gravity, moment, ocsf::ascii};
+use super::{Gravity, gravity, moment, ocsf::ascii, spans};
 use crate::{event::Event, row::Row, search::Found};
 
 /// One request with all of `records`, in their order within each machine; one line of JSON in ASCII.
@@ -94,7 +94,7 @@ fn log_record(found: &Found) -> Value {
         Gravity::Alarm => (17, "ERROR"),
     };
     let nanoseconds = moment(row).as_nanosecond().to_string();
-    json!({
+    let mut record = json!({
         "timeUnixNano": nanoseconds,
         "observedTimeUnixNano": nanoseconds,
         "severityNumber": number,
@@ -102,7 +102,13 @@ fn log_record(found: &Found) -> Value {
         "eventName": format!("gig.audit.{}", row.event),
         "body": { "stringValue": found.line },
         "attributes": attributes(row),
-    })
+    });
+    // As the traces that are made of the same record have them.
+    if let (Some((trace, span)), Some(fields)) = (spans::place(row), record.as_object_mut()) {
+        fields.insert("traceId".to_owned(), trace.into());
+        fields.insert("spanId".to_owned(), span.into());
+    }
+    record
 }
 
 /// The fields of a record by the names that OpenTelemetry has for them.

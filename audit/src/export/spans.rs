@@ -27,9 +27,7 @@ fn span(row: &Row) -> Option<Value> {
     let denied = row.verdict.as_deref() == Some("deny");
     let (own, name) = match row.event.as_str() {
         "response" => (asked(row), name(row)),
-        "connect" | "request" | "dns" | "secret.misuse" if denied => {
-            (format!("denied {}", row.seq), name(row))
-        }
+        "connect" | "request" | "dns" | "secret.misuse" if denied => (self::denied(row), name(row)),
         "sandbox.exit" => (String::new(), "sandbox"),
         _ => return None,
     };
@@ -54,6 +52,24 @@ fn span(row: &Row) -> Option<Value> {
         fields.insert("links".to_owned(), links);
     }
     Some(span)
+}
+
+/// In which trace and span a record is, where it is of a sandbox: of its request or connection, of what was denied, or of
+/// the sandbox itself.
+pub(super) fn place(row: &Row) -> Option<(String, String)> {
+    let sandbox = row.sandbox.as_deref()?;
+    let own = match (row.verdict.as_deref(), row.event.as_str()) {
+        (_, "sandbox.start" | "sandbox.exit") => String::new(),
+        (Some("deny"), "connect" | "request" | "dns" | "secret.misuse") => denied(row),
+        _ if row.request.is_some() || row.conn.is_some() => asked(row),
+        _ => String::new(),
+    };
+    Some(ids(row, sandbox, &own))
+}
+
+/// What was denied is of itself alone.
+fn denied(row: &Row) -> String {
+    format!("denied {}", row.seq)
 }
 
 /// What an outcome is of.
@@ -147,6 +163,13 @@ mod tests {
         }
     }
 
+    fn row_of_request() -> Row {
+        Row {
+            request: Some("r-1".into()),
+            ..row(3, "request", "allow")
+        }
+    }
+
     #[test]
     fn an_outcome_is_a_span_that_ended_when_it_was_recorded() {
         let outcome = Row {
@@ -183,6 +206,20 @@ mod tests {
         }
         assert_eq!(request["traceId"].as_str().unwrap().len(), 32);
         assert_eq!(request["spanId"].as_str().unwrap().len(), 16);
+        // A log record of it is in that span.
+        let of = |row: Row| place(&found(row).row).unwrap();
+        for row in [row_of_request(), outcome.clone()] {
+            let (trace, span) = of(row);
+            assert_eq!(
+                (&trace.into(), &span.into()),
+                (&request["traceId"], &request["spanId"])
+            );
+        }
+        let (trace, span) = of(row(6, "sandbox.start", ""));
+        assert_eq!(
+            (&trace.into(), &span.into()),
+            (&whole["traceId"], &whole["spanId"])
+        );
         // Sent twice, it is the same span.
         assert_eq!(self::spans(&[outcome])[0], *request);
     }

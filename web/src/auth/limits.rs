@@ -106,6 +106,21 @@ impl SignInLimits {
         Ok(())
     }
 
+    /// Whether the next try has to wait for a while, after one that failed.
+    pub(crate) fn is_over(
+        &self,
+        tried: Tried<'_>,
+        address: Option<IpAddr>,
+        now: Timestamp,
+    ) -> bool {
+        let counters = self.0.lock();
+        let is_full = |(key, most): &(Key, u32)| {
+            let kept = counters.get(key);
+            kept.is_some_and(|kept| kept.count >= *most && now.duration_since(kept.since) < WINDOW)
+        };
+        keys(tried, address).iter().any(is_full)
+    }
+
     /// The try was not made: takes it back, and nothing else.
     pub(crate) fn unmade(&self, tried: Tried<'_>, address: Option<IpAddr>) {
         let mut counters = self.0.lock();

@@ -99,6 +99,18 @@ fn tried<'a>(known: Option<&'a str>, name: &'a str) -> Tried<'a> {
 /// # Errors
 /// 429 for who failed too often, 503 where a factor cannot be opened.
 pub(crate) async fn prove(app: &App, typed: Typed) -> Result<Option<Proven>, Problem> {
+    Ok(compared(app, typed).await?.ok())
+}
+
+/// What was wrong; for the record alone.
+enum Wrong {
+    /// Or there is nobody of that name who has one.
+    Password,
+    /// Of a password that was right.
+    Code,
+}
+
+async fn compared(app: &App, typed: Typed) -> Result<Result<Proven, Wrong>, Problem> {
     let (now, from) = (app.now(), app.whereabouts(typed.address));
     let tried = tried(typed.known.as_deref(), &typed.name);
     if let Err(seconds) = app.limits.attempt(tried, from, now) {
@@ -134,14 +146,16 @@ pub(crate) async fn prove(app: &App, typed: Typed) -> Result<Option<Proven>, Pro
     let factor = factor?;
     let code = factor.as_ref().map(|factor| factor.check(&typed.code, now));
     // With a factor, a code that is one.
-    let right = right && !matches!(code, Some(None));
-    let code = code.flatten();
-    Ok(user.filter(|_| right).map(|user| Proven {
-        user,
-        code,
-        known: typed.known,
-        from,
-    }))
+    Ok(match (user, right, code) {
+        (Some(_), true, Some(None)) => Err(Wrong::Code),
+        (Some(user), true, code) => Ok(Proven {
+            user,
+            code: code.flatten(),
+            known: typed.known,
+            from,
+        }),
+        (None, ..) | (_, false, _) => Err(Wrong::Password),
+    })
 }
 
 /// The cookie of a new session.
@@ -153,22 +167,28 @@ pub(crate) async fn sign_in(
     typed: Typed,
     agent: String,
 ) -> Result<Zeroizing<String>, Problem> {
-    let (name, address) = (typed.name.clone(), typed.address);
-    if let Some(proven) = prove(app, typed).await? {
-        let user = (proven.user.name.clone(), proven.user.password.clone());
-        let code = proven.code.clone();
-        match start_session(app, (user, code), address, agent).await {
-            // Somebody used it before, or it was none of those that were written down.
-            Err(problem) if problem.is_of_code() => {}
-            started => {
-                let started = started?;
-                proven.done(app).await;
-                return Ok(started);
+    let (name, address, known) = (typed.name.clone(), typed.address, typed.known.clone());
+    let wrong = match compared(app, typed).await? {
+        Err(wrong) => wrong,
+        Ok(proven) => {
+            let user = (proven.user.name.clone(), proven.user.password.clone());
+            let code = proven.code.clone();
+            match start_session(app, (user, code), address, agent).await {
+                // Somebody used it before, or it was none of those that were written down.
+                Err(problem) if problem.is_of_code() => Wrong::Code,
+                started => {
+                    let started = started?;
+                    proven.done(app).await;
+                    return Ok(started);
+                }
             }
         }
-    }
+    };
     app.figures.refused();
-    app.record(refused(&name, address)).await?;
+    let (tried, from) = (tried(known.as_deref(), &name), app.whereabouts(address));
+    let is_over = app.limits.is_over(tried, from, app.now());
+    app.record(refused(&name, address, (&wrong, is_over)))
+        .await?;
     Err(Problem::forbidden(
         "the name, the password or the code is not right",
     ))
@@ -207,7 +227,7 @@ pub(crate) async fn start_session(
     Ok(minted.text)
 }
 
-fn refused(name: &str, address: Option<SocketAddr>) -> Entry {
+fn refused(name: &str, address: Option<SocketAddr>, (wrong, is_over): (&Wrong, bool)) -> Entry {
     let mut entry = Entry::new(Event::Auth);
     // What was typed may be a password in the wrong field: only what could be a name is written down.
     let known: Result<crate::store::Name, _> = name.parse();
@@ -216,6 +236,15 @@ fn refused(name: &str, address: Option<SocketAddr>) -> Entry {
     entry.verdict = Some(VerdictWord::Deny);
     entry.deed = Some(Deed::SignInRefused);
     entry.findings = vec!["sign-in refused".into()];
+    if matches!(wrong, Wrong::Code) {
+        let words = "the password was right, and the code was not, or had been used";
+        entry.findings.push(words.into());
+    }
+    if is_over {
+        let words =
+            "that was the last try for a while: the next ones are told to wait, and not recorded";
+        entry.findings.push(words.into());
+    }
     entry
 }
 

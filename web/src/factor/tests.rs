@@ -93,7 +93,12 @@ async fn without_a_code_that_is_new_nobody_signs_in_and_nobody_is_told_what_was_
         assert_eq!(same, (StatusCode::FORBIDDEN, &refused[0].detail));
     }
     let told = lab.log.records().into_iter().map(|record| record.entry);
-    let told: Vec<String> = told.map(|entry| entry.findings[0].to_string()).collect();
+    let told: Vec<String> = told.map(|entry| entry.findings.join("; ")).collect();
+    // For who reads the record: a password is known to who should not know it.
+    let of_codes = told
+        .iter()
+        .filter(|one| one.contains("the password was right"));
+    assert_eq!(of_codes.count(), refused.len() - 1, "{told:?}");
     let count = |what: &str| told.iter().filter(|one| one.starts_with(what)).count();
     assert_eq!(count("sign-in refused"), refused.len(), "{told:?}");
     assert_eq!(count("signed in with a code, session "), 1, "{told:?}");
@@ -102,6 +107,35 @@ async fn without_a_code_that_is_new_nobody_signs_in_and_nobody_is_told_what_was_
         1,
         "{told:?}"
     );
+}
+
+#[tokio::test]
+async fn the_last_try_before_a_wait_is_recorded_as_that() {
+    let lab = Lab::new();
+    let (_seed, _written) = person(&lab).await;
+    let mut waits = 0;
+    for number in 0..8 {
+        let proof = Proof {
+            name: "ana".to_owned(),
+            password: Zeroizing::new(format!("wrong wrong wrong {number}")),
+            code: Zeroizing::new(String::new()),
+            known: None,
+            address: Some("192.0.2.7:1000".parse().unwrap()),
+        };
+        let refused = sign_in(&lab.app, proof, "browser".to_owned()).await;
+        let status = refused.map(drop).unwrap_err().status();
+        waits += usize::from(status == StatusCode::TOO_MANY_REQUESTS);
+    }
+    let records = lab.log.records().into_iter().map(|record| record.entry);
+    let refused: Vec<_> = records
+        .filter(|entry| entry.deed == Some(gig_audit::Deed::SignInRefused))
+        .map(|entry| entry.findings.join("; "))
+        .collect();
+    assert_eq!((refused.len(), waits), (5, 3), "{refused:?}");
+    let (last, before) = refused.split_last().unwrap();
+    let over = "the last try for a while";
+    assert!(last.contains(over), "{last}");
+    assert!(!before.iter().any(|one| one.contains(over)), "{before:?}");
 }
 
 #[tokio::test]
