@@ -25,6 +25,7 @@ mod narrowed;
 mod nodes;
 mod once;
 mod one_of_each;
+mod over;
 mod people;
 mod policies;
 mod presence;

@@ -88,6 +88,11 @@ pub trait Kind: Send + Sync + fmt::Debug {
     /// When it cannot; says what was expected and shows nothing of the value.
     fn check(&self, value: &SecretBytes) -> Result<(), UnusableValueError>;
 
+    /// When the value ends by its own word; what is made of it ends no later.
+    fn ends(&self, _value: &SecretBytes) -> Option<Timestamp> {
+        None
+    }
+
     /// Whether a program may get credentials with it that work: shown as a warning everywhere.
     fn hands_out(&self) -> bool {
         false

@@ -48,9 +48,11 @@ use crate::{
     webhooks::{WebhookFiles, Webhooks},
 };
 
+mod doubt;
 mod reading;
 mod starting;
 
+use doubt::Doubt;
 use starting::{Claims, UnderWay};
 pub(crate) use starting::{Instance, Started, has_program};
 
@@ -368,10 +370,7 @@ impl App {
             let Some(_alone) = alone else {
                 return store.apply(&change, &actor, &witness);
             };
-            let doubt = Doubt {
-                undecided: &undecided,
-                stands: true,
-            };
+            let doubt = Doubt::of(&undecided);
             match store.apply(&change, &actor, &witness) {
                 Ok(applied) => {
                     let said = in_force::decide_again(store.as_ref(), control.as_ref());
@@ -463,27 +462,6 @@ impl App {
         recorded
             .map(drop)
             .map_err(|refused| Problem::not_recorded(&refused))
-    }
-}
-
-/// Whether what is in force is what the store says, while a policy is changed: unless it is dispelled, also
-/// by a panic, whoever follows the store looks again.
-struct Doubt<'a> {
-    undecided: &'a AtomicBool,
-    stands: bool,
-}
-
-impl Doubt<'_> {
-    fn dispelled(mut self) {
-        self.stands = false;
-    }
-}
-
-impl Drop for Doubt<'_> {
-    fn drop(&mut self) {
-        if self.stands {
-            self.undecided.store(true, Ordering::Relaxed);
-        }
     }
 }
 

@@ -114,6 +114,10 @@ impl Kind for Aws {
         self.keys(value).map(drop)
     }
 
+    fn ends(&self, value: &SecretBytes) -> Option<Timestamp> {
+        self.keys(value).ok()?.expires
+    }
+
     fn hands_out(&self) -> bool {
         self.0.hands_out
     }

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use gig_policy::SecretName;
+use jiff::Timestamp;
 
 use super::{
     RootId, UseVaultError, Vault, View, custody_key,
@@ -74,7 +75,7 @@ impl Vault {
                 tag: Vec::new(),
             };
             let row = envelope::tagged_secret(view.keyring.current(), row);
-            let (mut changes, version) = self.replace(view, name, new)?;
+            let (mut changes, version) = self.replace(view, name, (definition, new))?;
             changes.insert(0, Change::PutSecret(row));
             Ok((changes, version))
         })
@@ -89,7 +90,7 @@ impl Vault {
         self.announced(told, |view| {
             let (_, definition) = existing(view, name)?;
             check(name, &definition, new.value)?;
-            self.replace(view, name, new)
+            self.replace(view, name, (&definition, new))
         })
     }
 
@@ -195,7 +196,7 @@ impl Vault {
         &self,
         view: &View,
         name: &SecretName,
-        new: &NewVersion<'_>,
+        (definition, new): (&Definition, &NewVersion<'_>),
     ) -> Result<(Vec<Change>, u64), UseVaultError> {
         let mut changes = self.end_before(view, name, new.grace)?;
         if new.custody {
@@ -206,7 +207,15 @@ impl Vault {
         let Some(value) = new.value else {
             return Ok((changes, 0));
         };
-        let expires = new.expires.map(|span| after(self.now(), span).as_second());
+        let asked = new.expires.map(|span| after(self.now(), span));
+        let own = definition.kind.kind().ends(value);
+        if let Some(at) = own.filter(|at| *at <= self.now()) {
+            let name = name.shared().clone();
+            return Err(UseVaultError::Over { name, at });
+        }
+        // Whichever is sooner.
+        let expires = own.into_iter().chain(asked).min();
+        let expires = expires.map(Timestamp::as_second);
         let row = self.sealed(view, name, value, (new.custody, expires), Giver::Person)?;
         let version = row.version;
         changes.push(Change::PutVersion(row));

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
+
 use super::NotWitnessed;
 use crate::{
     cipher::{CipherError, OpenError},
@@ -104,6 +106,14 @@ pub enum UseVaultError {
     Large {
         /// What is taken.
         most: usize,
+    },
+    /// It says of itself that its time is over.
+    #[error("the value for {name} ended at {at}, as it says itself: get a new one")]
+    Over {
+        /// Whose.
+        name: Arc<str>,
+        /// When.
+        at: Timestamp,
     },
     /// A value was given to a secret that has its value elsewhere, or none to one that needs one.
     #[error("secret {name} {why}")]

@@ -6,6 +6,7 @@ use super::*;
 use crate::{clock::StoppedClock, master_key::FILE, store::sqlite::SqliteStore};
 
 mod custody;
+mod ends;
 mod keys;
 mod own;
 
