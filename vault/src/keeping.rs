@@ -134,8 +134,8 @@ impl RunKeeper {
     }
 
     /// Waits until nothing is being fetched or minted any more, `within` at most: what a service gave in
-    /// a stored value's place is stored by then. Tells whether all came to its end. Blocks. From now on no
-    /// service is asked for what it would take out of use; who waits to ask one gives up.
+    /// a stored value's place is stored by then. Tells whether all came to its end. Blocks. From now on nobody
+    /// is asked for a value; what replaces nothing that is stored is given up, and who waits to ask too.
     pub fn settle(&self, within: Duration) -> bool {
         self.0.flights.end();
         self.0.flights.landed(within)

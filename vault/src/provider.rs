@@ -14,6 +14,7 @@ mod command;
 mod environment;
 mod file;
 mod hashicorp;
+mod reading;
 
 pub use command::CommandOptions;
 pub use environment::EnvironmentOptions;

@@ -93,9 +93,10 @@ pub(super) async fn make(
             clock: &*keeper.clock,
         })
         .await
-        .map_err(|error| Failed {
-            refused: !matches!(error, MintError::Service { .. }),
-            why: unavailable(name, kind.name(), &error.to_string()),
+        .map_err(|error| {
+            let provider = source.as_ref().filter(|_| lifetime.is_some());
+            let provider = provider.map(|source| source.provider.name());
+            not_minted(name, (kind.name(), provider), &error)
         })?;
     if let (Some(_), 0) = (&minted.replacement, stored) {
         // Refused when it is set; one that an earlier gig took goes on until its service takes it no more.
@@ -119,7 +120,7 @@ pub(super) async fn make(
             entrusted: definition.entrusted,
         }),
         due: renewable.map(|end| due(now, end)),
-        awaited: renewable,
+        awaited: None,
         behind,
         lives: minted.expires,
         renews: lifetime.is_some() || kind.is_minted(),
@@ -164,6 +165,20 @@ async fn provide(
         refused: matches!(error, ProvideError::Refused(_)),
         why: unavailable(name, source.provider.name(), &error.to_string()),
     })
+}
+
+/// Why nothing was made of a value. What a provider gave and is not good is to be looked at there.
+fn not_minted(
+    name: &SecretName,
+    (kind, provider): (&str, Option<&str>),
+    error: &MintError,
+) -> Failed {
+    let service = matches!(error, MintError::Service { .. });
+    let from = provider.filter(|_| !service).unwrap_or(kind);
+    Failed {
+        refused: !service,
+        why: unavailable(name, from, &error.to_string()),
+    }
 }
 
 fn refused(name: &SecretName, provider: &str, why: &impl std::fmt::Display) -> Failed {

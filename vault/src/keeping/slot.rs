@@ -56,7 +56,8 @@ pub(super) struct Ready {
     pub(super) secret: Arc<Secret>,
     /// From then on it is renewed.
     pub(super) due: Option<Timestamp>,
-    /// From then on whoever comes first waits for that; until then, and where it is `None`, nobody does.
+    /// From then on it is not used before somebody was asked for another: a host said that it is good no
+    /// more. Until then, and where it is `None`, nobody waits.
     pub(super) awaited: Option<Timestamp>,
     pub(super) until: Option<Timestamp>,
     /// As the service that minted it says: how long hosts take it, whatever replaces it here.
@@ -110,11 +111,11 @@ impl Stamp {
 
 impl Slot {
     /// What is at hand, if nobody has to do anything for it. A value that is due for renewal is at hand
-    /// for everybody but the one who comes first.
+    /// for everybody but the one who comes first; one that a host refused is not until somebody was asked.
     pub(super) fn at_hand(&self, stamp: &Stamp, now: Timestamp) -> Option<Arc<Secret>> {
         let state = self.state.lock();
         let (secret, due) = state.usable(stamp, now)?;
-        (!due || state.flight.is_some()).then_some(secret)
+        (!due || state.flight.is_some() && !state.waits(now)).then_some(secret)
     }
 
     /// What is at hand, due for renewal or not.
@@ -174,7 +175,7 @@ impl Slot {
     }
 
     /// What is at hand, or what is fetched now. Who waits shares one fetch, which goes on when this is
-    /// dropped. Nobody waits for the renewal of what is still good.
+    /// dropped. Nobody waits for the renewal of what may still be used.
     pub(super) async fn get(
         self: &Arc<Self>,
         kept: &Arc<Kept>,
@@ -209,8 +210,7 @@ impl Slot {
     fn still_good(&self, stamp: &Stamp, now: Timestamp) -> Option<Arc<Secret>> {
         let state = self.state.lock();
         let (secret, due) = state.usable(stamp, now)?;
-        let awaited = state.ready.as_ref().and_then(|ready| ready.awaited);
-        (due && awaited.is_none_or(|at| now < at)).then_some(secret)
+        (due && !state.waits(now)).then_some(secret)
     }
 
     /// The fetch that is under way, begun if there is none.
@@ -242,15 +242,22 @@ impl Slot {
         if let Some(answer) = settled {
             return Landed { stamp, answer };
         }
+        let leave = async {
+            kept.flights.ending().await;
+            let why = "it is ending, and does not wait for another value";
+            Landed::failed(unavailable(name, HERE, why))
+        };
         if !defined.rotates() {
-            return self.make(kept, name, defined, &mut source).await;
+            // Nothing is lost where nothing is replaced.
+            return tokio::select! {
+                biased;
+                left = leave => left,
+                landed = self.make(kept, name, defined, &mut source) => landed,
+            };
         }
         let alone = tokio::select! {
             biased;
-            () = kept.flights.ending() => {
-                let why = "it is ending, and does not begin to renew a login";
-                return Landed::failed(unavailable(name, HERE, why));
-            }
+            left = leave => return left,
             alone = kept.alone(name) => alone,
         };
         let _alone = match alone {
@@ -326,6 +333,12 @@ impl Slot {
 }
 
 impl State {
+    /// Whether what is at hand was refused by a host, so that another is waited for.
+    fn waits(&self, now: Timestamp) -> bool {
+        let awaited = self.ready.as_ref().and_then(|ready| ready.awaited);
+        awaited.is_some_and(|at| now >= at)
+    }
+
     fn usable(&self, stamp: &Stamp, now: Timestamp) -> Option<(Arc<Secret>, bool)> {
         let ready = self.ready.as_ref()?;
         let good = ready.stamp == *stamp && ready.until.is_none_or(|until| now < until);

@@ -86,16 +86,20 @@ impl Command {
             .await
             .map_err(|_| failed(format!("did not finish within {limit:?}")))?
             .map_err(|error| failed(format!("cannot be read: {error}")))?;
+        let value = match self.0.keep_newline {
+            true => value,
+            false => without_line_end(value),
+        };
         match status {
             None => Err(failed(format!("printed more than {LARGEST} octets"))),
-            Some(status) if !status.success() => Err(failed(format!("ended with {status}"))),
-            Some(_) if value.is_empty() => Err(failed("printed nothing".to_owned())),
+            Some(status) if !status.success() => Err(failed(format!(
+                "ended with {status} (what it says on standard error is not kept: run it by hand to see it)"
+            ))),
+            Some(_) if value.is_empty() => {
+                Err(failed("printed nothing, or a line end alone".to_owned()))
+            }
             Some(_) => Ok(Provided {
-                value: if self.0.keep_newline {
-                    value
-                } else {
-                    without_line_end(value)
-                },
+                value,
                 version: None,
                 lifetime: lifetime(self.0.ttl),
             }),

@@ -1,11 +1,13 @@
-//! `file`: a file that something else keeps current, such as a mounted Kubernetes or Docker secret.
+//! `file`: a file that something else keeps current, such as a mounted Kubernetes or Docker secret, or a
+//! pipe that a password manager writes to when it is read. Bounded in size and time ([`super::reading`]).
 
-use std::{fs, io::Read as _, path::PathBuf};
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ProvideError, ProvideFuture, ProvideRequest, Provided, Provider, lifetime, without_line_end,
+    ProvideError, ProvideFuture, ProvideRequest, Provided, Provider, lifetime, reading::Reader,
+    without_line_end,
 };
 use crate::{secret_bytes::SecretBytes, vault::LARGEST};
 
@@ -24,34 +26,39 @@ pub struct FileOptions {
 }
 
 #[derive(Debug)]
-pub(super) struct File(FileOptions);
+pub(super) struct File {
+    options: FileOptions,
+    reader: Reader,
+}
 
 impl File {
     pub(super) fn new(options: &FileOptions) -> Self {
-        Self(options.clone())
+        Self {
+            options: options.clone(),
+            reader: Reader::default(),
+        }
     }
 
-    fn read(&self) -> Result<Provided, ProvideError> {
-        let path = self.0.path.display();
-        // It never grows, so that no copy is left behind unwiped.
-        let mut octets = Vec::with_capacity(LARGEST + 2);
-        let read = fs::File::open(&self.0.path)
-            .and_then(|file| file.take(LARGEST as u64 + 1).read_to_end(&mut octets));
-        let value = SecretBytes::new(octets);
-        read.map_err(|error| ProvideError::Unavailable(format!("cannot read {path}: {error}")))?;
-        if value.is_empty() || value.len() > LARGEST {
-            return Err(ProvideError::Refused(format!(
-                "{path} is empty or has more than {LARGEST} octets"
-            )));
+    async fn read(&self) -> Result<Provided, ProvideError> {
+        let path = self.options.path.display();
+        let octets = self.reader.read(&self.options.path, LARGEST).await;
+        let octets = octets.map_err(ProvideError::Unavailable)?;
+        let value = SecretBytes::copy_of(&octets);
+        let refused = |why: String| Err(ProvideError::Refused(format!("{path} {why}")));
+        if value.len() > LARGEST {
+            return refused(format!("has more than {LARGEST} octets"));
+        }
+        let value = match self.options.keep_newline {
+            true => value,
+            false => without_line_end(value),
+        };
+        if value.is_empty() {
+            return refused("is empty, or holds a line end alone".to_owned());
         }
         Ok(Provided {
-            value: if self.0.keep_newline {
-                value
-            } else {
-                without_line_end(value)
-            },
+            value,
             version: None,
-            lifetime: lifetime(self.0.ttl),
+            lifetime: lifetime(self.options.ttl),
         })
     }
 }
@@ -62,6 +69,6 @@ impl Provider for File {
     }
 
     fn provide<'a>(&'a self, _: ProvideRequest<'a>) -> ProvideFuture<'a> {
-        Box::pin(std::future::ready(self.read()))
+        Box::pin(self.read())
     }
 }

@@ -5,15 +5,15 @@
 //! is its owner's to renew or to exchange: it is read again when the server no longer takes it. Follows the HTTP API as
 //! documented (`auth/approle`, `auth/kubernetes`, `auth/token`, `secret/kv/kv-v2`).
 
-use std::{fs, io::Read as _, path::PathBuf, sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
-use zeroize::Zeroize as _;
 
 use super::{
-    ProvideError, ProvideFuture, ProvideRequest, Provided, Provider, lifetime, without_line_end,
+    ProvideError, ProvideFuture, ProvideRequest, Provided, Provider, lifetime, reading::Reader,
+    without_line_end,
 };
 use crate::{
     clock::after,
@@ -50,6 +50,9 @@ pub struct HashicorpOptions {
     /// Seconds after which it is read again; 60 when left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl: Option<u64>,
+    /// The line end after the value belongs to it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keep_newline: bool,
 }
 
 /// How gig shows who it is.
@@ -96,6 +99,7 @@ pub enum Credential {
 pub(super) struct Hashicorp {
     options: HashicorpOptions,
     session: Mutex<Option<Session>>,
+    reader: Reader,
 }
 
 /// A token and how long it is good.
@@ -141,6 +145,7 @@ impl Hashicorp {
         Self {
             options: options.clone(),
             session: Mutex::new(None),
+            reader: Reader::default(),
         }
     }
 
@@ -168,7 +173,8 @@ impl Hashicorp {
         token: &SecretBytes,
     ) -> Result<FetchAnswer, ProvideError> {
         let (mount, path) = (&self.options.mount, &self.options.path);
-        let fetch = self.request(FetchMethod::Get, &format!("{mount}/data/{path}"))?;
+        let path = format!("{mount}/data/{path}");
+        let fetch = self.request(FetchMethod::Get, &path).await?;
         self.send(request, fetch.header(TOKEN, token.duplicate()))
             .await
     }
@@ -212,7 +218,7 @@ impl Hashicorp {
         drop(session.take_if(|there| Arc::ptr_eq(&there.token, token)));
     }
 
-    fn request(&self, method: FetchMethod, path: &str) -> Result<FetchRequest, ProvideError> {
+    async fn request(&self, method: FetchMethod, path: &str) -> Result<FetchRequest, ProvideError> {
         let address = self.options.address.trim_end_matches('/');
         let mut request = FetchRequest::new(method, format!("{address}/v1/{path}"))
             // Vault's own protection of its API against forged requests by redirect.
@@ -221,10 +227,9 @@ impl Hashicorp {
             request = request.header("x-vault-namespace", namespace.as_str());
         }
         if let Some(file) = &self.options.ca_file {
-            let pem = fs::read(file).map_err(|error| {
-                ProvideError::Unavailable(format!("cannot read {}: {error}", file.display()))
-            })?;
-            request.roots = Some(pem.into());
+            let pem = self.reader.read(file, LARGEST_BUNDLE).await;
+            let pem = pem.map_err(ProvideError::Unavailable)?;
+            request.roots = Some(pem.to_vec().into());
         }
         Ok(request)
     }
@@ -250,34 +255,23 @@ impl Provider for Hashicorp {
 }
 
 impl Credential {
-    fn read(&self) -> Result<SecretBytes, ProvideError> {
+    async fn read(&self, reader: &Reader) -> Result<SecretBytes, ProvideError> {
         let octets = match self {
             Self::Env(name) => crate::environment::var_os(name)
-                .map(std::ffi::OsString::into_encoded_bytes)
+                .map(|value| SecretBytes::new(value.into_encoded_bytes()))
                 .ok_or_else(|| format!("gig's own environment has no {name}")),
-            Self::File(path) => read_file(path),
+            Self::File(path) => {
+                let octets = reader.read(path, LARGEST).await;
+                octets.map(|octets| SecretBytes::copy_of(&octets))
+            }
         };
-        let value = without_line_end(SecretBytes::new(octets.map_err(ProvideError::Unavailable)?));
+        let value = without_line_end(octets.map_err(ProvideError::Unavailable)?);
         if value.is_empty() {
             return Err(ProvideError::Unavailable(
                 "the credential for the key store is empty".to_owned(),
             ));
         }
         Ok(value)
-    }
-}
-
-fn read_file(path: &PathBuf) -> Result<Vec<u8>, String> {
-    // It never grows, so that no copy is left behind unwiped.
-    let mut octets = Vec::with_capacity(LARGEST + 1);
-    let read =
-        fs::File::open(path).and_then(|file| file.take(LARGEST as u64).read_to_end(&mut octets));
-    match read {
-        Ok(_) => Ok(octets),
-        Err(error) => {
-            octets.zeroize();
-            Err(format!("cannot read {}: {error}", path.display()))
-        }
     }
 }
 
@@ -316,6 +310,8 @@ fn service_account() -> PathBuf {
 }
 
 const TOKEN: &str = "x-vault-token";
+/// The roots of a system are a quarter of it.
+const LARGEST_BUNDLE: usize = 1 << 20;
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 //! Files and commands: bounded in size and time, without their line end.
 
-use std::fs;
+use std::{fs, path::PathBuf};
 
 use super::*;
 use crate::{
@@ -70,6 +70,75 @@ async fn a_file_is_read_without_its_line_end() {
             .await
             .contains("/nowhere/at/all")
     );
+}
+
+#[tokio::test]
+async fn a_pipe_that_somebody_writes_to_gives_its_value() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = pipe(&dir);
+    for number in 0..3 {
+        let writer = {
+            let path = path.clone();
+            // Opened when somebody reads, as password managers do.
+            std::thread::spawn(move || fs::write(path, format!("value {number}\n")))
+        };
+        let definition = format!("{{file: {{path: '{}'}}}}", path.display());
+        assert_eq!(value(&definition).await, format!("value {number}"));
+        writer.join().unwrap().unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pipe_that_nobody_writes_to_is_told_in_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let definition = format!("{{file: {{path: '{}'}}}}", pipe(&dir).display());
+    let begun = tokio::time::Instant::now();
+    let silent = ask(&definition).await.unwrap_err();
+    assert_eq!(begun.elapsed().as_secs(), 10);
+    assert!(matches!(silent, ProvideError::Unavailable(_)));
+    let silent = silent.to_string();
+    assert!(silent.contains("nobody writes to the pipe"), "{silent}");
+}
+
+#[tokio::test]
+async fn what_hangs_in_the_kernel_is_not_asked_for_ever_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("value");
+    fs::write(&path, "hunter2").unwrap();
+    let reader = reading::Reader::default();
+    let mut hanging = vec![reader.hang(), reader.hang()];
+    assert_eq!(
+        reader.read(&path, 100).await.unwrap().as_slice(),
+        b"hunter2"
+    );
+    hanging.push(reader.hang());
+    let why = reader.read(&path, 100).await.unwrap_err();
+    assert!(why.contains("3 attempts hang"), "{why}");
+    hanging.clear();
+    assert!(reader.read(&path, 100).await.is_ok());
+}
+
+fn pipe(dir: &tempfile::TempDir) -> PathBuf {
+    let path = dir.path().join("pipe");
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    path
+}
+
+#[tokio::test]
+async fn nothing_but_a_line_end_is_said_to_be_that() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("value");
+    fs::write(&path, "\n").unwrap();
+    let file = trouble(&format!("{{file: {{path: '{}'}}}}", path.display())).await;
+    assert!(
+        file.contains("a line end alone") && file.contains("/value"),
+        "{file}"
+    );
+    let command = trouble("{command: {program: /bin/echo}}").await;
+    assert!(command.contains("/bin/echo printed nothing"), "{command}");
+    let failed = trouble("{command: {program: /bin/false}}").await;
+    assert!(failed.contains("run it by hand"), "{failed}");
 }
 
 #[tokio::test]

@@ -22,54 +22,127 @@ async fn nobody_waits_for_a_renewal_while_the_old_value_is_good() {
         std::thread::yield_now();
     }
     lab.store.gate.add_permits(1000);
-    assert!(keeper.settle(LONG));
+    assert!(keeper.0.flights.landed(LONG));
     assert_eq!(get(&keeper, "KV").await.unwrap(), "value 2");
     assert_eq!(lab.store.asked(), 2);
-    // Its time is over, with nobody asking: whoever comes waits for another.
-    lab.store.version.store(3, Ordering::SeqCst);
-    lab.pass(100);
-    assert_eq!(get(&keeper, "KV").await.unwrap(), "value 3");
 }
 
 #[tokio::test]
-async fn a_provider_that_fell_silent_holds_one_up_and_then_nobody_until_the_end() {
+async fn a_silent_provider_holds_nobody_up_until_five_times_the_values_time() {
     let lab = Lab::new();
     lab.provided();
     let keeper = lab.keeper();
     get(&keeper, "KV").await.unwrap();
-    lab.store.status.store(0, Ordering::SeqCst);
-    lab.pass(100);
-    assert_eq!(get(&keeper, "KV").await.unwrap(), "value 1");
     lab.store.gate.forget_permits(1000);
-    lab.pass(10);
     let kv = name("KV");
-    let mut asking = keeper.current(&kv);
-    let secret = futures_poll(&mut asking).expect("it was silent a while ago");
-    assert_eq!(text(&secret.unwrap()), "value 1");
-    while lab.store.asked() < 3 {
-        std::thread::yield_now();
+    // Nobody came while it was due; its time is over, and the provider takes what it is asked and says nothing.
+    for _ in 0..4 {
+        lab.pass(101);
+        for _ in 0..5 {
+            let mut asking = keeper.current(&kv);
+            let secret = futures_poll(&mut asking).expect("there is an old value");
+            assert_eq!(text(&secret.unwrap()), "value 1");
+        }
     }
+    lab.pass(95);
+    let mut asking = keeper.current(&kv);
+    let last = futures_poll(&mut asking).expect("a second is left");
+    assert_eq!(text(&last.unwrap()), "value 1");
     // What is over is over, silent or not.
-    lab.pass(400);
+    lab.pass(1);
+    lab.store.status.store(0, Ordering::SeqCst);
     let mut asking = keeper.current(&kv);
     assert!(futures_poll(&mut asking).is_none());
     lab.store.gate.add_permits(1000);
     assert!(asking.await.is_err());
+    assert_eq!(lab.store.asked(), 2, "one asks for all");
 }
 
 #[tokio::test]
-async fn a_provider_that_answers_again_is_waited_for_once_more() {
+async fn a_value_whose_time_is_over_is_renewed_behind_who_comes_first() {
     let lab = Lab::new();
     lab.provided();
     let keeper = lab.keeper();
     get(&keeper, "KV").await.unwrap();
+    lab.store.version.store(2, Ordering::SeqCst);
+    lab.pass(499);
+    assert_eq!(get(&keeper, "KV").await.unwrap(), "value 1");
+    assert!(keeper.0.flights.landed(LONG));
+    assert_eq!(get(&keeper, "KV").await.unwrap(), "value 2");
+    // One that was silent is asked again, and one that refuses ends it.
     let answers = lab.store.status.swap(0, Ordering::SeqCst);
     lab.pass(100);
-    assert_eq!(get(&keeper, "KV").await.unwrap(), "value 1");
-    lab.store.status.store(answers, Ordering::SeqCst);
-    lab.store.version.store(2, Ordering::SeqCst);
-    lab.pass(61);
     assert_eq!(get(&keeper, "KV").await.unwrap(), "value 2");
+    assert!(keeper.0.flights.landed(LONG));
+    lab.store.status.store(answers, Ordering::SeqCst);
+    lab.store.version.store(3, Ordering::SeqCst);
+    lab.pass(10);
+    assert_eq!(get(&keeper, "KV").await.unwrap(), "value 2");
+    assert!(keeper.0.flights.landed(LONG));
+    assert_eq!(get(&keeper, "KV").await.unwrap(), "value 3");
+    lab.store.status.store(403, Ordering::SeqCst);
+    lab.pass(200);
+    assert_eq!(get(&keeper, "KV").await.unwrap(), "value 3");
+    assert!(keeper.0.flights.landed(LONG));
+    assert!(get(&keeper, "KV").await.is_err());
+}
+
+#[tokio::test]
+async fn a_silent_provider_holds_no_end_up() {
+    let lab = Lab::new();
+    lab.provided();
+    let keeper = lab.keeper();
+    get(&keeper, "KV").await.unwrap();
+    lab.store.gate.forget_permits(1000);
+    lab.pass(90);
+    assert_eq!(get(&keeper, "KV").await.unwrap(), "value 1");
+    while lab.store.asked() < 2 {
+        std::thread::yield_now();
+    }
+    assert!(keeper.settle(LONG), "it was asked in vain, and is left");
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_what_a_provider_gave_is_told_of_it() {
+    let lab = Lab::new();
+    let file = lab.dir.path().join("token");
+    std::fs::write(&file, "no pair").unwrap();
+    let text = format!(
+        "kind: basic\nprovider: {{file: {{path: '{}'}}}}",
+        file.display()
+    );
+    let new = NewVersion {
+        value: None,
+        expires: None,
+        grace: Duration::ZERO,
+        custody: false,
+    };
+    let definition = Definition::parse(&text).unwrap();
+    lab.vault.set(&name("PAIR"), &definition, &new).unwrap();
+    let why = get(&lab.keeper(), "PAIR").await.unwrap_err().to_string();
+    assert!(why.contains("cannot be had from file now"), "{why}");
+}
+
+#[tokio::test]
+async fn what_a_host_refused_is_not_at_hand_while_another_is_fetched() {
+    let lab = Lab::new();
+    lab.provided();
+    let keeper = lab.keeper();
+    get(&keeper, "KV").await.unwrap();
+    lab.store.gate.forget_permits(1000);
+    lab.store.version.store(2, Ordering::SeqCst);
+    let kv = name("KV");
+    keeper.refused(&kv);
+    let mut first = keeper.current(&kv);
+    assert!(futures_poll(&mut first).is_none());
+    // Nor for who comes next.
+    assert!(keeper.at_hand(&kv).is_none());
+    let mut second = keeper.current(&kv);
+    assert!(futures_poll(&mut second).is_none());
+    lab.store.gate.add_permits(1000);
+    assert_eq!(text(&first.await.unwrap()), "value 2");
+    assert_eq!(text(&second.await.unwrap()), "value 2");
+    assert_eq!(lab.store.asked(), 2);
 }
 
 #[tokio::test]
@@ -102,12 +175,12 @@ async fn a_command_that_takes_its_time_holds_nobody_up_while_its_value_is_good()
     let secret = futures_poll(&mut asking).expect("the command sleeps");
     assert_eq!(text(&secret.unwrap()), "value 1");
     assert!(
-        !keeper.settle(Duration::from_millis(1)),
+        !keeper.0.flights.landed(Duration::from_millis(1)),
         "the command runs behind it"
     );
     let renewed = lab.dir.path().join("renewed");
     std::fs::write(&renewed, "value 2").unwrap();
     std::fs::rename(renewed, &go).unwrap();
-    assert!(keeper.settle(LONG));
+    assert!(keeper.0.flights.landed(LONG));
     assert_eq!(get(&keeper, "CMD").await.unwrap(), "value 2");
 }

@@ -12,7 +12,7 @@ use super::{HashicorpOptions, lifetime};
 use crate::{
     fetch::FetchAnswer,
     kind::SecretText,
-    provider::{ProvideError, Provided},
+    provider::{ProvideError, Provided, without_line_end},
     secret_bytes::SecretBytes,
 };
 
@@ -118,7 +118,13 @@ pub(super) fn secret(
     let read: Read = parse(answer)?;
     let version = read.data.metadata.version;
     let mut fields = read.data.data.unwrap_or_default();
-    match fields.remove(&options.field) {
+    let field = match fields.remove(&options.field) {
+        Some(Field(Some(text))) if !options.keep_newline => {
+            Some(Field(Some(without_line_end(text))))
+        }
+        other => other,
+    };
+    match field {
         Some(Field(Some(text))) if !text.is_empty() => Ok(Provided {
             value: text,
             version: Some(version),
@@ -162,7 +168,12 @@ pub(super) fn refusal(answer: &FetchAnswer, place: &str) -> ProvideError {
     };
     match status {
         404 => ProvideError::Refused(format!("the key store has nothing at {place}")),
-        400..=499 if status != 429 => ProvideError::Refused(format!(
+        300..=399 => ProvideError::Unavailable(format!(
+            "the key store sends gig elsewhere (status {status}), as a standby does: let its address be that \
+             of the active server, or of what forwards to it"
+        )),
+        // 412: a standby that has not heard yet of what it is asked with; 429: too many at once.
+        400..=499 if !matches!(status, 412 | 429) => ProvideError::Refused(format!(
             "the key store refuses {place} (status {status}){said}"
         )),
         _ => ProvideError::Unavailable(format!(
@@ -172,7 +183,7 @@ pub(super) fn refusal(answer: &FetchAnswer, place: &str) -> ProvideError {
 }
 
 /// What Vault and OpenBao say; what tells a person what to look at.
-const KNOWN: [&str; 26] = [
+const KNOWN: [&str; 27] = [
     "permission denied",
     "missing client token",
     "bad token",
@@ -196,6 +207,7 @@ const KNOWN: [&str; 26] = [
     "wrapping token is not valid",
     "no handler for route",
     "invalid path for a versioned K/V secrets engine",
+    "required index state not present",
     "Vault is sealed",
     "Vault is not initialized",
     "rate limit quota exceeded",

@@ -31,7 +31,7 @@ impl Hashicorp {
     ) -> Result<Session, ProvideError> {
         let (mount, body) = match &self.options.auth {
             Auth::Token(credential) => {
-                let token = credential.read()?;
+                let token = credential.read(&self.reader).await?;
                 // A token of one's own: how long it is good is its owner's business.
                 return Ok(Session::new(token, 0, false, request.clock.now()));
             }
@@ -40,7 +40,7 @@ impl Hashicorp {
                 secret_id,
                 mount,
             } => {
-                let secret_id = secret_id.read()?;
+                let secret_id = secret_id.read(&self.reader).await?;
                 let secret_id = text(&secret_id)?;
                 (mount, json(&AppRole { role_id, secret_id })?)
             }
@@ -50,13 +50,14 @@ impl Hashicorp {
                 mount,
             } => {
                 // The kubelet replaces the file: it is read each time.
-                let jwt = super::Credential::File(token_file.clone()).read()?;
+                let file = super::Credential::File(token_file.clone());
+                let jwt = file.read(&self.reader).await?;
                 let jwt = text(&jwt)?;
                 (mount, json(&Kubernetes { role, jwt })?)
             }
         };
         let path = format!("auth/{mount}/login");
-        let fetch = self.request(FetchMethod::Post, &path)?;
+        let fetch = self.request(FetchMethod::Post, &path).await?;
         let answer = self.send(request, fetch.body(JSON, body)).await?;
         self.granted(request, &answer, &path)
     }
@@ -67,7 +68,7 @@ impl Hashicorp {
         token: &SecretBytes,
     ) -> Result<Session, ProvideError> {
         let path = "auth/token/renew-self";
-        let fetch = self.request(FetchMethod::Post, path)?;
+        let fetch = self.request(FetchMethod::Post, path).await?;
         let fetch = fetch.header(TOKEN, token.duplicate()).body(JSON, "{}");
         let answer = self.send(request, fetch).await?;
         self.granted(request, &answer, path)

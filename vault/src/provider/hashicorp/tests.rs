@@ -4,7 +4,7 @@
 //! documentation of the key-value engine v2, `AppRole`, Kubernetes and token methods. `tests/egress/hashicorp.rs`
 //! has one over TLS, which the API's own client agrees with.
 
-use std::sync::Mutex as StdMutex;
+use std::{fs, sync::Mutex as StdMutex};
 
 use super::*;
 use crate::{
@@ -188,8 +188,8 @@ async fn an_approle_logs_in_once_reads_and_renews() {
     let provided = lab.ask(&provider).await.unwrap();
     assert_eq!(
         provided.value,
-        SecretBytes::from("p4ss\n"),
-        "a field is taken as it is"
+        SecretBytes::from("p4ss"),
+        "a field is taken without its line end"
     );
     assert_eq!(
         (provided.version, provided.lifetime),
@@ -324,6 +324,36 @@ async fn what_is_not_there_is_refused_and_a_sealed_server_is_not() {
         refused.contains("invalid role") && !refused.contains("wrong"),
         "{refused}"
     );
+}
+
+#[tokio::test]
+async fn a_line_end_belongs_to_a_field_where_the_definition_says_so() {
+    let lab = Lab::new();
+    let mut options = lab.options("team/app", APPROLE);
+    options.keep_newline = true;
+    let provided = lab.ask(&Hashicorp::new(&options)).await.unwrap();
+    assert_eq!(provided.value, SecretBytes::from("p4ss\n"));
+}
+
+#[test]
+fn what_a_standby_says_is_no_refusal() {
+    let said = |status| {
+        let answer = FetchAnswer {
+            status,
+            headers: Vec::new(),
+            body: br#"{"errors":["required index state not present"]}"#.to_vec().into(),
+        };
+        answer::refusal(&answer, "kv/app")
+    };
+    for (status, shown) in [(412, "required index state"), (307, "active server")] {
+        let error = said(status);
+        let told = error.to_string();
+        assert!(
+            matches!(error, ProvideError::Unavailable(_)) && told.contains(shown),
+            "{told}"
+        );
+    }
+    assert!(matches!(said(400), ProvideError::Refused(_)));
 }
 
 #[test]
