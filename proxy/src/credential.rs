@@ -68,5 +68,6 @@ pub mod watched;
 pub mod websocket;
 mod wide;
 mod writings;
+pub(crate) mod written;
 
 pub use wallet::{Border, Held, Readying, Wallet};

@@ -17,6 +17,7 @@ use super::{
     rewrite::RewriteError,
     treat::Signable,
     wallet::Wallet,
+    written::Written,
 };
 use crate::{
     authority::{Destination, agree_request},
@@ -204,10 +205,11 @@ impl Rehearsal {
         let carried = carry(wallet, (permit.secrets(), permit.bound()), head)
             .await
             .map_err(refused)?;
+        let written = Written::of(self.body.as_deref().unwrap_or_default());
         if let (Some(plan), Some(body)) = (&carried.body, &mut self.body) {
             *body = passed(plan, body)?;
         }
-        let treated = self.treat(&carried)?;
+        let treated = self.treat(&carried, &written)?;
         Ok(Rehearsed {
             secrets: carried.used().secrets,
             treated,
@@ -215,7 +217,7 @@ impl Rehearsal {
         })
     }
 
-    fn treat(&mut self, carried: &Carried) -> Result<Vec<HeaderName>, Refused> {
+    fn treat(&mut self, carried: &Carried, written: &str) -> Result<Vec<HeaderName>, Refused> {
         let before = self.headers.clone();
         for treat in &carried.treats {
             let signable = Signable {
@@ -227,6 +229,7 @@ impl Rehearsal {
                 body: Some(self.body.as_deref().unwrap_or_default()),
                 sent: carried.sent.as_deref(),
                 changed: carried.tally.body_changed(),
+                written: Some(written),
                 memory: &carried.memory,
             };
             let after = treat.treat(signable).map_err(|error| Refused {

@@ -39,8 +39,11 @@ pub struct Signable<'a> {
     pub body: Option<&'a [u8]>,
     /// What the program wrote, where [`Treat::wants_sent`] asked for it.
     pub sent: Option<&'a Sent>,
-    /// A value went into the body: it is not what the program wrote.
+    /// A value went into the body, or its coding was undone: it is not what the program wrote.
     pub changed: bool,
+    /// What the body hashed to as the program wrote it (SHA-256, in hexadecimal digits), where that was seen;
+    /// a body that was not changed hashes to it still.
+    pub written: Option<&'a str>,
     /// What is held of the body while it streams is counted in it.
     pub memory: &'a Arc<Memory>,
 }

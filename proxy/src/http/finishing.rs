@@ -28,6 +28,7 @@ use crate::{
         rewrite::{Alarmed, Rewrite},
         tally::{Misuse, Tally},
         treat::{Sent, Signable, Treat},
+        written::Written,
     },
     failure::{Failure, Side},
 };
@@ -44,6 +45,8 @@ pub(super) struct Finishing {
     /// What the program wrote, where a treatment wants to see it.
     sent: Option<Box<Sent>>,
     length: Length,
+    /// What the body hashes to as the program wrote it, where a signature covers that and says it nowhere.
+    written: Written,
     /// The body goes on without its content coding.
     undoing: bool,
     /// Something looks at the body.
@@ -75,7 +78,11 @@ impl Finishing {
     /// to.
     pub(super) fn new(carried: Carried, digested: bool) -> (Option<Credentials>, Self) {
         let plan = carried.body.filter(|plan| !plan.is_idle());
+        let said = |sent: &Box<Sent>| sent.headers.contains_key(CONTENT_SHA256);
+        let hashes = carried.sent.as_ref().is_some_and(|sent| !said(sent));
+        let written = Written::default();
         let finishing = Self {
+            written: written.clone(),
             length: match plan.as_ref().is_some_and(BodyPlan::may_change) {
                 true if digested => Length::OfHashed,
                 true => Length::Other,
@@ -89,7 +96,12 @@ impl Finishing {
             memory: carried.memory,
             tally: carried.tally,
         };
-        (plan.map(Credentials::new), finishing)
+        let credentials = plan.map(Credentials::new);
+        let credentials = credentials.map(|credentials| match hashes {
+            true => credentials.hashed(&written),
+            false => credentials,
+        });
+        (credentials, finishing)
     }
 
     /// Whether the body may come out with another length.
@@ -186,7 +198,8 @@ impl Finishing {
                 headers: &mut headers,
                 body,
                 sent: self.sent.as_deref(),
-                changed: self.tally.body_changed(),
+                changed: self.tally.body_changed() || self.undoing,
+                written: self.written.told(),
                 memory: &self.memory,
             };
             let said = signable.headers.get(CONTENT_SHA256).cloned();

@@ -70,6 +70,37 @@ fn text_that_boto3_sends_with_another_sentinel_arrives_whole() {
 }
 
 #[test]
+fn a_value_in_a_body_that_boto3_signs_unsaid_is_signed_over_what_leaves() {
+    let mut scene = Scene::with_key("kind: {aws: {}}", None);
+    let note = "another-value-of-another-length-8sKq";
+    scene.keep("NOTE_TOKEN", "kind: static", note, &[note]);
+    let key = format!("{ID}:{SECRET}");
+    let hosts = ["sqs", "sns", "dynamodb"].map(|name| format!("{name}.eu-central-1.amazonaws.com"));
+    let hosts = hosts.each_ref().map(String::as_str);
+    let origin = serve(&scene.lab, "sdk/aws_origin.py", &hosts, &[&key]);
+    let mut subject = scene.gig();
+    for host in hosts {
+        subject = subject.allow(host);
+    }
+    for name in ["AWS_ACCESS_KEY_ID", "NOTE_TOKEN"] {
+        let bound = format!("{name}@{}", hosts.join(","));
+        subject = subject.option(["--secret", &bound]);
+    }
+    let run = scene.python(subject, &fixture::text("sdk/aws_messages.py"));
+    let run = run.says("the messages are there");
+    let lines = told(&origin);
+    assert!(
+        lines.iter().all(|line| line.get("refused").is_none()),
+        "{lines:?}"
+    );
+    let held = |line: &&Value| line["holds"] == true;
+    for service in ["sqs", "sns", "dynamodb"] {
+        let mut of = lines.iter().filter(|line| line["service"] == service);
+        assert!(of.any(|line| held(&line)), "{service}: {lines:?}\n{run}");
+    }
+}
+
+#[test]
 fn boto3_signs_with_sentinels_and_aws_takes_what_leaves() {
     let scene = Scene::with_key("kind: {aws: {}}", None);
     let key = format!("{ID}:{SECRET}");

@@ -21,6 +21,7 @@ use crate::credential::{
         trailers::{carry_trailers, look_at_trailers},
     },
     rewrite::{Rewrite, RewriteError},
+    written::{Hashing, Written},
 };
 use crate::http::digests;
 
@@ -35,6 +36,8 @@ pub struct Credentials {
     /// It goes on as it is, when all that it decodes to was looked at.
     kept: Option<Bytes>,
     digests: Digests,
+    /// What it hashes to as it comes, where somebody asks.
+    hashing: Option<Hashing>,
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
@@ -57,8 +60,16 @@ impl Credentials {
             more: false,
             kept: None,
             digests: Digests::Made,
+            hashing: None,
             waiting: None,
         }
+    }
+
+    /// Tells there what the body hashes to as it comes, when it is over.
+    #[must_use]
+    pub(in crate::http) fn hashed(mut self, told: &Written) -> Self {
+        self.hashing = Some(Hashing::new(told));
+        self
     }
 
     /// For a body that a treatment alone changes.
@@ -74,6 +85,7 @@ impl Credentials {
             more: false,
             kept: None,
             digests: Digests::Made,
+            hashing: None,
             waiting: None,
         }
     }
@@ -97,6 +109,9 @@ impl Credentials {
     /// The next octets; gives what may go on now. All that is left of others must have been done.
     pub(super) fn pass(&mut self, data: Bytes) -> Result<Option<Bytes>, DenyReason> {
         self.waiting = None;
+        if let Some(hashing) = &mut self.hashing {
+            hashing.push(&data);
+        }
         self.passed(data).map_err(RewriteError::reason)
     }
 
@@ -184,6 +199,9 @@ impl Credentials {
 
     /// The body is over; gives what was held back.
     pub(super) fn finish(&mut self) -> Result<Option<Bytes>, DenyReason> {
+        if let Some(hashing) = &mut self.hashing {
+            hashing.finish();
+        }
         self.last().map_err(RewriteError::reason)
     }
 

@@ -61,6 +61,7 @@ impl Case {
             body: self.body.as_deref(),
             sent: None,
             changed: false,
+            written: None,
             memory: &self.memory,
         }
     }

@@ -143,6 +143,7 @@ fn run(treat: &Hmac, body: Option<&[u8]>) -> Result<HeaderMap, Untreatable> {
         body,
         sent: None,
         changed: false,
+        written: None,
         memory: &crate::credential::memory::Memory::of_sandbox(),
     })?;
     assert!(after.is_none());

@@ -36,6 +36,7 @@ fn credentials(passes: Passes) -> Credentials {
         more: false,
         kept: None,
         digests: Digests::Made,
+        hashing: None,
         waiting: None,
     }
 }

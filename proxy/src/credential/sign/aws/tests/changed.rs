@@ -91,7 +91,6 @@ fn a_value_in_a_hashed_body_is_hashed_anew_or_refused() {
     assert!(treat().treat(signable).is_ok());
     let digest = hex_digest(b"token=the real one");
     assert_eq!(hashed.headers["x-amz-content-sha256"], *digest);
-    assert!(!hashed.headers.contains_key("x-amz-checksum-crc32"));
     assert!(taken(&hashed));
     // Where the body is not at hand, or in chunks, it cannot come out right.
     let mut gone = made(&said);
@@ -102,12 +101,38 @@ fn a_value_in_a_hashed_body_is_hashed_anew_or_refused() {
         let refused = treat().treat(signable).err().unwrap();
         assert_eq!(refused.reason, DenyReason::SecretUnplaceable);
     }
-    // Nothing was said of the body, so that what the program hashed is gone.
-    let mut unsaid = made(&said);
-    unsaid.headers.remove("x-amz-content-sha256");
-    let mut signable = unsaid.signable();
+    assert_eq!(treat().covers_body(&hashed.headers), Some(LONGEST_BODY));
+}
+
+#[test]
+fn a_value_in_a_body_whose_hash_is_unsaid_is_signed_over_what_is_sent() {
+    let treat = || aws(SENTINEL, KEYS, "20130524T000000Z");
+    let queue = "20130524/us-east-1/sqs";
+    let mut made = get();
+    made.method = Method::POST;
+    made.headers.remove("x-amz-content-sha256");
+    made.body = Some(br#"{"MessageBody":"gigph-0"}"#.to_vec());
+    let written = hex_digest(made.body.as_deref().unwrap());
+    let mut made = made.signed_with(SENTINEL, V4, queue, "host;x-amz-date");
+    made.body = Some(br#"{"MessageBody":"the real one"}"#.to_vec());
+    let mut sent = made.clone();
+    let mut signable = sent.signable();
+    (signable.changed, signable.written) = (true, Some(written.as_str()));
+    assert!(treat().treat(signable).is_ok());
+    assert!(!sent.headers.contains_key("x-amz-content-sha256"));
+    assert!(taken(&sent));
+    // Another body than the program signed is none of a program that holds the sentinels.
+    let mut forged = made.clone();
+    let other = hex_digest(b"other");
+    let mut signable = forged.signable();
+    (signable.changed, signable.written) = (true, Some(other.as_str()));
+    let refused = treat().treat(signable).err().unwrap();
+    assert_eq!(refused.reason, DenyReason::SecretMisuse);
+    // What the program wrote was not seen.
+    let mut unseen = made;
+    let mut signable = unseen.signable();
     signable.changed = true;
     let refused = treat().treat(signable).err().unwrap();
     assert_eq!(refused.reason, DenyReason::SecretUnplaceable);
-    assert_eq!(treat().covers_body(&hashed.headers), Some(LONGEST_BODY));
+    assert!(refused.why.contains("is not known"), "{refused}");
 }
