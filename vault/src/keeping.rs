@@ -138,6 +138,12 @@ impl RunKeeper {
     /// is asked for a value; what replaces nothing that is stored is given up, and who waits to ask too.
     pub fn settle(&self, within: Duration) -> bool {
         self.0.flights.end();
+        self.landed(within)
+    }
+
+    /// Waits until nothing is being fetched or minted, `within` at most, and goes on as before. Tells whether it
+    /// came to that. Blocks.
+    pub fn landed(&self, within: Duration) -> bool {
         self.0.flights.landed(within)
     }
 }

@@ -14,7 +14,7 @@ use super::{
     inject::{Stopped, trailers::place_trailers},
     media::{TEXT, is_doubted, is_json, is_xml, media},
     memory::Memory,
-    misuse::{Bearer, Guard, Pieces, Standing},
+    misuse::{Bearer, Guard, Literal, Pieces, Standing},
     place::{Escape, Replacement},
     rewrite::{Rewrite, RewriteError},
     room::{Lengths, is_part_of_more},
@@ -257,15 +257,16 @@ impl BodyPlan {
         let mut guard = self.guard();
         let escape = self.kind.escape.filter(|_| self.may_change());
         let Some(escape) = escape else {
-            guard = guard.literal();
+            let why = self.literal();
+            guard = guard.literal(why);
             // What cannot be decoded is not looked into: a sentinel in it means nothing where it goes.
             let aside = match &self.coded {
                 Coded::Known(codings) => {
-                    let guard = self.guard().literal();
+                    let guard = self.guard().literal(why);
                     Some(self.undone(codings, Guarded { guard, swap: None }))
                 }
                 Coded::Plain => self.messages.map(|coding| -> Box<dyn Rewrite> {
-                    let guard = self.guard().literal();
+                    let guard = self.guard().literal(why);
                     let looks = Guarded { guard, swap: None };
                     let memory = Arc::clone(&self.memory);
                     Box::new(Aside::new(looks, coding, memory))
@@ -305,6 +306,15 @@ impl BodyPlan {
                 rewrite: Some(Box::new(swap)),
                 aside: None,
             },
+        }
+    }
+
+    /// Why no value goes into it.
+    const fn literal(&self) -> Literal {
+        match (self.kind.fixed, self.kind.escape) {
+            (true, _) => Literal::AwsChunks,
+            (false, None) => Literal::NoText,
+            (false, Some(_)) => Literal::Bound,
         }
     }
 

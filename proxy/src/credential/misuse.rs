@@ -56,6 +56,52 @@ pub fn sentinel_in(finding: &str) -> Option<(&str, &str)> {
     finding.strip_prefix("sentinel of ")?.split_once(" in ")
 }
 
+/// Why no value goes into a body though its secret may go to the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Literal {
+    /// It is no text.
+    NoText,
+    /// It has chunks of AWS's own, with lengths and sums.
+    AwsChunks,
+    /// It, or what it is a part of, says its length, or is in a coding that cannot be undone.
+    Bound,
+}
+
+impl Literal {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::NoText, Self::AwsChunks, Self::Bound];
+
+    /// In the words of a record, behind the place.
+    #[must_use]
+    pub const fn told(self) -> &'static str {
+        match self {
+            Self::NoText => "where no value goes: it is no text",
+            Self::AwsChunks => "where no value goes: it is sent in chunks of AWS's own",
+            Self::Bound => "where no value goes: its length or coding cannot be another",
+        }
+    }
+
+    /// What would have a value go there.
+    #[must_use]
+    pub const fn cure(self) -> &'static str {
+        match self {
+            Self::NoText => {
+                "it is bound there, but no value is put into what is no text: have the program send it as JSON, a \
+                 form or text, or in a header field (gRPC: metadata)"
+            }
+            Self::AwsChunks => {
+                "it is bound there, but no value is put into an upload in chunks: have the SDK send it in one piece, \
+                 --env AWS_REQUEST_CHECKSUM_CALCULATION=when_required (boto3: \
+                 Config(request_checksum_calculation='when_required'))"
+            }
+            Self::Bound => {
+                "it is bound there, but no value is put into what says its length or is coded so: have the program \
+                 send it whole and without a content coding"
+            }
+        }
+    }
+}
+
 /// What a find comes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Matter {

@@ -3,7 +3,7 @@
 //! Never a value. A program is told of secrets alone whose sentinels it holds: not whose value it wrote by
 //! chance, nor what another sandbox's sentinel stands for.
 
-use std::sync::Arc;
+use std::{error::Error, sync::Arc};
 
 use gig_audit::{Entry, why};
 use gig_policy::{AppProtocol, DenyReason, Port, SecretGrant, SecretName, Verdict};
@@ -14,6 +14,7 @@ use crate::{
     authority::{Authority, names::Names},
     credential::{
         place::{Unplaceable, Unplaced},
+        sign::certificate::PresentError,
         tally::{Misuse, Tally},
         treat::Untreatable,
     },
@@ -86,7 +87,10 @@ impl Why {
             (DenyReason::SecretUnplaceable, Some(untreated)) => {
                 Some(Self::saying(untreated.to_string(), true))
             }
-            (DenyReason::SecretUnplaceable, None) => Self::unwritten(tally),
+            (DenyReason::SecretUnplaceable, None) => match unpresented(source) {
+                Some(text) => Some(Self::saying(text, true)),
+                None => Self::unwritten(tally),
+            },
             (DenyReason::SecretMisuse, _) => Self::astray(asked, tally),
             (DenyReason::SecretUnavailable, _) => {
                 let unavailable = source.and_then(|source| source.downcast_ref());
@@ -189,6 +193,22 @@ fn cure(asked: &Asked, misuse: &Misuse) -> String {
             )
         }
     }
+}
+
+/// Of a client certificate that the TLS library does not take.
+fn unpresented(source: Option<&(dyn Error + Send + Sync + 'static)>) -> Option<String> {
+    let mut next = source.map(|source| source as &(dyn Error + 'static));
+    while let Some(error) = next {
+        if let Some(unpresented) = error.downcast_ref::<PresentError>() {
+            let why = unpresented.source().map(|why| format!(": {why}"));
+            let why = why.unwrap_or_default();
+            return Some(format!(
+                "{unpresented}{why}; store another (gig secret set)"
+            ));
+        }
+        next = error.source();
+    }
+    None
 }
 
 /// Of a value that is none any more.

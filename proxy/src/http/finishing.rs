@@ -78,8 +78,8 @@ impl Finishing {
     /// to.
     pub(super) fn new(carried: Carried, digested: bool) -> (Option<Credentials>, Self) {
         let plan = carried.body.filter(|plan| !plan.is_idle());
-        let said = |sent: &Box<Sent>| sent.headers.contains_key(CONTENT_SHA256);
-        let hashes = carried.sent.as_ref().is_some_and(|sent| !said(sent));
+        let sent = carried.sent.as_deref();
+        let hashes = sent.is_some_and(|sent| !sent.headers.contains_key(CONTENT_SHA256));
         let written = Written::default();
         let finishing = Self {
             written: written.clone(),

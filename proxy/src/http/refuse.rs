@@ -169,7 +169,7 @@ pub const fn standing_hint(reason: DenyReason) -> Option<&'static str> {
         }
         DenyReason::SecretUnavailable => "a secret that the request needs cannot be had now",
         DenyReason::SecretUnplaceable => {
-            "a secret cannot stand there as it is, or the answer would be a credential; gig's log says which"
+            "a secret cannot stand there as it is, or the answer would be a credential; the record of the request says which"
         }
         DenyReason::TokenUnreadable => {
             "a login's tokens are kept out of the sandbox, and those in this answer could not be"

@@ -378,6 +378,35 @@ async fn a_second_certificate_for_one_connection_is_refused_and_named() {
 }
 
 #[tokio::test]
+async fn a_certificate_that_cannot_be_presented_is_told_with_the_reason() {
+    let (pem, takes) = certificate();
+    let origin = Origin::mutual("api.test", &["http/1.1"], takes, hello).await;
+    let keeper = Keeper::with(&[]);
+    let other = rcgen::KeyPair::generate().unwrap().serialize_pem();
+    keeper.put("KEY", &[&(other + &pem)], Treatment::ClientCertificate);
+    let lab = lab(&origin, &keeper);
+    let request = Request::get("/with/a").header("host", "api.test");
+    let mut client = lab.https("api.test", "http/1.1").await;
+    let answer = client.send(request.body(empty()).unwrap()).await;
+    assert_eq!(
+        answer.json()["reason"],
+        DenyReason::SecretUnplaceable.as_str()
+    );
+    let why = "the client certificate KEY and its key do not belong together";
+    assert!(
+        answer.json()["hint"].to_string().contains(why),
+        "{answer:?}"
+    );
+    let record = lab.until_records(Event::Response, 1).await.remove(0);
+    let told = gig_audit::why_of(&record.entry.findings).unwrap();
+    assert!(
+        told.contains(why) && told.contains("store another"),
+        "{told}"
+    );
+    assert!(origin.seen.requests().is_empty());
+}
+
+#[tokio::test]
 async fn a_certificates_sentinel_is_sent_nowhere() {
     let (pem, takes) = certificate();
     let origin = Origin::mutual("api.test", &["http/1.1"], takes, hello).await;

@@ -67,6 +67,18 @@ fn text_that_boto3_sends_with_another_sentinel_arrives_whole() {
         lines.len(),
         "something was refused: {lines:?}"
     );
+    // In chunks the sentinel stays, and what would have the value go is told; in one piece it went.
+    let held = |line: &&Value| line["holds"] == true && line["method"] == "PUT";
+    assert_eq!(lines.iter().filter(held).count(), 1, "{lines:?}");
+    let named = |line: &Value| {
+        line["path"]
+            .as_str()
+            .is_some_and(|path| path.ends_with(note))
+    };
+    assert!(lines.iter().any(named), "{lines:?}");
+    let _run = run
+        .complains("where no value goes: it is sent in chunks of AWS's own")
+        .complains("AWS_REQUEST_CHECKSUM_CALCULATION=when_required");
 }
 
 #[test]

@@ -323,12 +323,9 @@ async fn a_fetch_goes_on_when_everybody_who_waits_for_it_leaves() {
         let mut waiting = keeper.current(&kv);
         assert!(futures_poll(&mut waiting).is_none());
     }
-    assert!(
-        !keeper.0.flights.landed(Duration::from_millis(1)),
-        "it is under way"
-    );
+    assert!(!keeper.landed(Duration::from_millis(1)), "it is under way");
     lab.store.gate.add_permits(1000);
-    assert!(keeper.0.flights.landed(LONG));
+    assert!(keeper.landed(LONG));
     assert_eq!(lab.store.asked(), 1);
     assert!(keeper.at_hand(&kv).is_some());
 }
@@ -361,7 +358,7 @@ async fn a_value_is_renewed_before_its_end_and_old_ones_are_watched_for() {
         "whoever comes first renews"
     );
     assert_eq!(get(&keeper, "KV").await.unwrap(), "value 1");
-    assert!(keeper.0.flights.landed(LONG));
+    assert!(keeper.landed(LONG));
     assert_eq!(get(&keeper, "KV").await.unwrap(), "value 2");
     assert_eq!(lab.store.asked(), 2);
     assert_eq!(
@@ -381,13 +378,13 @@ async fn what_is_due_is_usable_to_its_end_and_renewed_meanwhile() {
     get(&keeper, "KV").await.unwrap();
     lab.store.version.store(2, Ordering::SeqCst);
     keeper.renew(&kv);
-    assert!(keeper.0.flights.landed(LONG));
+    assert!(keeper.landed(LONG));
     assert_eq!(lab.store.asked(), 1, "it is not due");
     lab.pass(80);
     assert!(keeper.at_hand(&kv).is_none());
     assert_eq!(usable().as_deref(), Some("value 1"));
     keeper.renew(&kv);
-    assert!(keeper.0.flights.landed(LONG));
+    assert!(keeper.landed(LONG));
     assert_eq!(usable().as_deref(), Some("value 2"));
     assert_eq!(lab.store.asked(), 2);
     lab.pass(500);
@@ -407,7 +404,7 @@ async fn a_silent_provider_is_borne_for_a_while_and_a_refusal_is_not() {
     lab.store.status.store(0, Ordering::SeqCst);
     lab.pass(100);
     assert_eq!(get(&keeper, "KV").await.unwrap(), "value 1");
-    assert!(keeper.0.flights.landed(LONG));
+    assert!(keeper.landed(LONG));
     assert_eq!(lab.store.asked(), 2);
     // Not asked again by everybody.
     assert_eq!(get(&keeper, "KV").await.unwrap(), "value 1");
@@ -431,7 +428,7 @@ async fn a_silent_provider_is_borne_for_a_while_and_a_refusal_is_not() {
     lab.store.status.store(403, Ordering::SeqCst);
     lab.pass(90);
     assert_eq!(get(&keeper, "KV").await.unwrap(), "value 1");
-    assert!(keeper.0.flights.landed(LONG));
+    assert!(keeper.landed(LONG));
     let refused = get(&keeper, "KV").await.unwrap_err().to_string();
     assert!(refused.contains("403"), "{refused}");
 }

@@ -3,13 +3,19 @@
 //! The stored value is PEM: the certificate, the rest of its chain, and the private key, in any order.
 //! Nothing of it can be sent by a program: the border presents it on connections that carry requests to
 //! which policy grants the secret, and on no other. `NAME` holds a sentinel that stands for nothing. A
-//! certificate that has ended is not presented: whoever wants it is told, instead of by every origin.
+//! certificate that has ended is not presented: whoever wants it is told, instead of by every origin. One that
+//! the border cannot present is not taken at all.
 
 use std::sync::Arc;
 
+use rustls::{
+    Error, SignatureScheme,
+    crypto::aws_lc_rs,
+    sign::{CertifiedKey, SigningKey},
+};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 
-use self::validity::ends;
+use self::validity::{ends, is_first_version};
 use super::{Kind, MintFuture, MintRequest, Minted, UnusableValueError};
 use crate::{
     secret::{Part, Shape, Treatment},
@@ -33,13 +39,17 @@ impl Kind for ClientCertificate {
             expected: expected.to_owned(),
         };
         let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(value.expose()).collect();
-        match chain {
-            Ok(chain) if !chain.is_empty() => {}
-            _ => return Err(unusable("it has to hold the certificate in PEM")),
-        }
-        PrivateKeyDer::from_pem_slice(value.expose())
-            .map(drop)
-            .map_err(|_| unusable("it has to hold the private key in PEM, without a passphrase"))
+        let Ok(chain) = chain else {
+            return Err(unusable("it has to hold the certificate in PEM"));
+        };
+        let Some(own) = chain.first().cloned() else {
+            return Err(unusable("it has to hold the certificate in PEM"));
+        };
+        let Ok(key) = PrivateKeyDer::from_pem_slice(value.expose()) else {
+            let expected = "it has to hold the private key in PEM, without a passphrase";
+            return Err(unusable(expected));
+        };
+        presentable(own, chain, key).map_err(|why| unusable(&why))
     }
 
     fn may_be_entrusted(&self) -> bool {
@@ -74,19 +84,50 @@ impl Kind for ClientCertificate {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_certificate_needs_its_key() {
-        let certificate = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
-        let key = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
-        let check = |text: &str| ClientCertificate.check(&text.into());
-        assert!(check(&format!("{certificate}{key}")).is_ok());
-        assert!(check(&format!("{key}{certificate}{certificate}")).is_ok());
-        assert!(check(certificate).is_err());
-        assert!(check(key).is_err());
-        assert!(check("").is_err());
+/// Whether the border's TLS library presents it, asked before it is stored; with what helps where not.
+fn presentable(
+    own: CertificateDer<'static>,
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+) -> Result<(), String> {
+    let provider = aws_lc_rs::default_provider();
+    let loaded = provider.key_provider.load_private_key(key.clone_key());
+    let of_p521 = |key: Arc<dyn SigningKey>| {
+        let scheme = SignatureScheme::ECDSA_NISTP521_SHA512;
+        key.choose_scheme(&[scheme]).is_some()
+    };
+    match loaded.map(of_p521) {
+        Ok(false) => {}
+        Ok(true) => {
+            return Err(format!(
+                "its key is of the curve P-521, which servers refuse of whoever does not exchange keys by it: {KEYS}"
+            ));
+        }
+        Err(_) => {
+            return Err(format!(
+                "its private key cannot be used, for its kind or because it is too short: {KEYS}"
+            ));
+        }
+    }
+    match CertifiedKey::from_der(chain, key, &provider) {
+        Ok(_) => Ok(()),
+        Err(Error::InconsistentKeys(_)) => Err(
+            "certificate and private key do not belong together: the first certificate has to be that of the key, \
+             its chain behind it"
+                .to_owned(),
+        ),
+        Err(_) if is_first_version(&own) => Err(
+            "its certificate is of X.509's first version, which TLS libraries do not present (openssl x509 -req \
+             makes such without -extfile): have it made with extensions, by -extfile with the line \
+             basicConstraints=CA:FALSE"
+                .to_owned(),
+        ),
+        Err(error) => Err(format!("its certificate cannot be used: {error}")),
     }
 }
+
+/// What helps.
+const KEYS: &str = "use ECDSA of P-256 or P-384, Ed25519, or RSA of 2048 bits or more";
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,7 @@
 //! The summary tells what the record holds, once, with what helps.
 
+use gig_proxy::credential::misuse::Literal;
+
 use super::*;
 
 fn denial(host: &str, port: Option<u16>, reason: DenyReason) -> Entry {
@@ -63,6 +65,10 @@ fn a_sentinel_that_went_as_it_is_is_told_with_what_would_put_the_value_in() {
     summary.note(&ended("b.test", 443, VerdictWord::Allow, &unplaced));
     let binary = "sentinel of KEY in a part that is no text, where no value goes";
     summary.note(&ended("b.test", 443, VerdictWord::Allow, binary));
+    for (host, why) in [("c.test", Literal::NoText), ("d.test", Literal::AwsChunks)] {
+        let told = format!("sentinel of KEY in body (plain), {}", why.told());
+        summary.note(&ended(host, 443, VerdictWord::Allow, &told));
+    }
     // Neither of these went as a sentinel.
     summary.note(&ended("no.test", 443, VerdictWord::Deny, json));
     summary.note(&ended(
@@ -81,6 +87,13 @@ fn a_sentinel_that_went_as_it_is_is_told_with_what_would_put_the_value_in() {
          \x20     if it belongs there, add the place to `in` of KEY (--secret KEY:PLACE@b.test:443)\n\
          \x20 b.test:443  KEY in a part that is no text, where no value goes\n\
          \x20     only text is looked into for where a value goes\n\
+         \x20 c.test:443  KEY in body (plain), where no value goes: it is no text\n\
+         \x20     it is bound there, but no value is put into what is no text: have the program send it as JSON, a \
+         form or text, or in a header field (gRPC: metadata)\n\
+         \x20 d.test:443  KEY in body (plain), where no value goes: it is sent in chunks of AWS's own\n\
+         \x20     it is bound there, but no value is put into an upload in chunks: have the SDK send it in one piece, \
+         --env AWS_REQUEST_CHECKSUM_CALCULATION=when_required (boto3: \
+         Config(request_checksum_calculation='when_required'))\n\
          \x20 db.test:5432  PW in the stream (plain)  (2 times)\n\
          \x20     gig opens nothing there; if the program is to hold the value: gig secret set PW --entrusted, and \
          `secrets: [{name: PW, entrusted: true}]` in the rule for db.test:5432\n"

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gig_policy::{SandboxId, SecretGrant, SecretName};
 use parking_lot::Mutex;
 
-use super::{Bearer, Matter, Pieces, Standing, Strand};
+use super::{Bearer, Literal, Matter, Pieces, Standing, Strand};
 use crate::credential::{
     rewrite::{Rewrite, RewriteError},
     spelling::Finds,
@@ -20,8 +20,8 @@ pub struct Guard {
     watch: Arc<Watch>,
     sandbox: SandboxId,
     granted: Arc<[SecretGrant]>,
-    /// Its own sentinels stay what they are in this body.
-    literal: bool,
+    /// Its own sentinels stay what they are in this body, and why.
+    literal: Option<Literal>,
     /// Escapes are not undone.
     as_is: bool,
     place: &'static str,
@@ -54,7 +54,7 @@ impl Guard {
             watch: Arc::clone(watch),
             sandbox: bearer.sandbox,
             granted: bearer.granted.into(),
-            literal: false,
+            literal: None,
             as_is: false,
             place,
             tally: Arc::clone(tally),
@@ -98,8 +98,8 @@ impl Guard {
 
     /// Notes sentinels that could have been swapped elsewhere: nothing is, in this body.
     #[must_use]
-    pub const fn literal(mut self) -> Self {
-        self.literal = true;
+    pub const fn literal(mut self, why: Literal) -> Self {
+        self.literal = Some(why);
         self
     }
 
@@ -259,10 +259,13 @@ impl Verdict {
                     guard.tally.found(text);
                 }
             }
-            Matter::Fine if guard.literal && own => {
-                guard.tally.found(bearer.told(found, guard.place));
-            }
-            Matter::Fine => bearer.tell_held(&guard.tally, found, guard.place),
+            Matter::Fine => match guard.literal.filter(|_| own) {
+                Some(why) => {
+                    let text = bearer.told(found, guard.place);
+                    guard.tally.found(format!("{text}, {}", why.told()));
+                }
+                None => bearer.tell_held(&guard.tally, found, guard.place),
+            },
             Matter::Noted => guard.tally.found(bearer.told(found, guard.place)),
             Matter::Refused => {
                 guard.tally.misused(bearer.misuse(found, guard.place));

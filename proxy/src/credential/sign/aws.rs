@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use gig_policy::DenyReason;
+use gig_policy::{DenyReason, path};
 use gig_vault::{AwsScope, Clock, Secret, SystemClock};
 use http::{HeaderMap, HeaderName, HeaderValue, header::HOST, uri::PathAndQuery};
 use percent_encoding::percent_decode_str;
@@ -217,8 +217,8 @@ impl Aws {
         if !theirs.verifies(&canonical.to_sign(&signed), &signed.signature) {
             return Err(self.misuse("the request is not signed by the program's sentinel"));
         }
-        if !same_path(target.path(), request.target.path()) {
-            // S3 would take another object than the program means.
+        if !same_path(target.path(), request.target.path()) && is_resolved(target.path()) {
+            // S3 would take another object than the program means. Where nothing was resolved a value went in.
             return Err(self.unplaceable(
                 "its path has dot segments, which are resolved before a request is decided",
             ));
@@ -345,6 +345,12 @@ impl Treat for Aws {
 /// Whether both name the same, however it is escaped.
 fn same_path(one: &str, other: &str) -> bool {
     percent_decode_str(one).eq(percent_decode_str(other))
+}
+
+/// Whether a path becomes another before a request is decided.
+fn is_resolved(path: &str) -> bool {
+    let resolved = path::normalise(path).map(path::NormalPath::into_string);
+    resolved.map_or(true, |resolved| !same_path(path, &resolved))
 }
 
 /// SHA-256 of nothing.

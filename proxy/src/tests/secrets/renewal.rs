@@ -109,7 +109,7 @@ async fn a_value_goes_into_a_message_however_long_nobody_asked_for_it() {
             "{seconds}"
         );
         // What is renewed beside is renewed before the clock moves on.
-        assert!(provided.real.settle(Duration::from_secs(600)));
+        assert!(provided.real.landed(Duration::from_secs(600)));
     }
     // What cannot be had any more goes nowhere.
     std::fs::write(provided.file(), "").unwrap();

@@ -22,7 +22,7 @@ async fn nobody_waits_for_a_renewal_while_the_old_value_is_good() {
         std::thread::yield_now();
     }
     lab.store.gate.add_permits(1000);
-    assert!(keeper.0.flights.landed(LONG));
+    assert!(keeper.landed(LONG));
     assert_eq!(get(&keeper, "KV").await.unwrap(), "value 2");
     assert_eq!(lab.store.asked(), 2);
 }
@@ -67,23 +67,23 @@ async fn a_value_whose_time_is_over_is_renewed_behind_who_comes_first() {
     lab.store.version.store(2, Ordering::SeqCst);
     lab.pass(499);
     assert_eq!(get(&keeper, "KV").await.unwrap(), "value 1");
-    assert!(keeper.0.flights.landed(LONG));
+    assert!(keeper.landed(LONG));
     assert_eq!(get(&keeper, "KV").await.unwrap(), "value 2");
     // One that was silent is asked again, and one that refuses ends it.
     let answers = lab.store.status.swap(0, Ordering::SeqCst);
     lab.pass(100);
     assert_eq!(get(&keeper, "KV").await.unwrap(), "value 2");
-    assert!(keeper.0.flights.landed(LONG));
+    assert!(keeper.landed(LONG));
     lab.store.status.store(answers, Ordering::SeqCst);
     lab.store.version.store(3, Ordering::SeqCst);
     lab.pass(10);
     assert_eq!(get(&keeper, "KV").await.unwrap(), "value 2");
-    assert!(keeper.0.flights.landed(LONG));
+    assert!(keeper.landed(LONG));
     assert_eq!(get(&keeper, "KV").await.unwrap(), "value 3");
     lab.store.status.store(403, Ordering::SeqCst);
     lab.pass(200);
     assert_eq!(get(&keeper, "KV").await.unwrap(), "value 3");
-    assert!(keeper.0.flights.landed(LONG));
+    assert!(keeper.landed(LONG));
     assert!(get(&keeper, "KV").await.is_err());
 }
 
@@ -175,12 +175,12 @@ async fn a_command_that_takes_its_time_holds_nobody_up_while_its_value_is_good()
     let secret = futures_poll(&mut asking).expect("the command sleeps");
     assert_eq!(text(&secret.unwrap()), "value 1");
     assert!(
-        !keeper.0.flights.landed(Duration::from_millis(1)),
+        !keeper.landed(Duration::from_millis(1)),
         "the command runs behind it"
     );
     let renewed = lab.dir.path().join("renewed");
     std::fs::write(&renewed, "value 2").unwrap();
     std::fs::rename(renewed, &go).unwrap();
-    assert!(keeper.0.flights.landed(LONG));
+    assert!(keeper.landed(LONG));
     assert_eq!(get(&keeper, "CMD").await.unwrap(), "value 2");
 }

@@ -1,4 +1,4 @@
-//! When a certificate ends: the one thing of it that matters here (RFC 5280 §4.1.2.5).
+//! When a certificate ends (RFC 5280 §4.1.2.5), and whether it says a version: all of it that matters here.
 //!
 //! Whoever made the certificate is trusted, since its owner stored it; what cannot be read has no end that is
 //! known, and the border's TLS library judges it.
@@ -24,6 +24,13 @@ pub(super) fn ends(certificate: &[u8]) -> Option<Timestamp> {
     validity.skip()?;
     let (tag, text) = validity.next()?;
     time(tag, std::str::from_utf8(text).ok()?)
+}
+
+/// Whether an X.509 certificate in DER says no version: it is of the first.
+pub(super) fn is_first_version(certificate: &[u8]) -> bool {
+    let outer = Reader(certificate).within(SEQUENCE);
+    let certificate = outer.and_then(|mut outer| outer.within(SEQUENCE));
+    certificate.is_some_and(|inner| inner.0.first().is_some_and(|tag| *tag != VERSION))
 }
 
 /// DER that is left to read.

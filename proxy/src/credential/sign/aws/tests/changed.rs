@@ -136,3 +136,23 @@ fn a_value_in_a_body_whose_hash_is_unsaid_is_signed_over_what_is_sent() {
     assert_eq!(refused.reason, DenyReason::SecretUnplaceable);
     assert!(refused.why.contains("is not known"), "{refused}");
 }
+
+#[test]
+fn a_value_in_the_path_is_signed_as_it_is_sent() {
+    let mut made = get();
+    made.target = "/dir/gigph-0.txt".parse().unwrap();
+    let made = made.signed_with(SENTINEL, V4, S3[1], USUAL);
+    let placed = sent_on(&made, |case| {
+        case.target = "/dir/the%20real%2Fone.txt".parse().unwrap();
+    });
+    assert!(taken(&placed.unwrap()));
+    // A path that is another one by itself is refused in the words of that.
+    let mut made = get();
+    made.target = "/a/../gigph-0.txt".parse().unwrap();
+    let made = made.signed_with(SENTINEL, V4, S3[1], USUAL);
+    let resolved = sent_on(&made, |case| {
+        case.target = "/the-real-one.txt".parse().unwrap()
+    });
+    let refused = resolved.err().unwrap();
+    assert!(refused.why.contains("dot segments"), "{refused}");
+}
