@@ -164,6 +164,18 @@ pub(crate) fn settle(keeper: &RunKeeper) {
     }
 }
 
+/// Why a rule or option that says places for a secret is refused: its kind has none, and what it says would narrow
+/// nothing.
+pub(crate) fn misplaced(secret: &gig_vault::Secret, policy: &gig_policy::Policy) -> Option<String> {
+    let (name, instead) = (&secret.name, secret.placeless()?);
+    policy.placed_names().contains(name).then(|| {
+        format!(
+            "secret {name} is of a kind that has no places, since {instead}: leave out `in` in the policy's rules, and \
+             PLACE in --secret {name}:PLACE@HOST; narrow it by the rule's methods and paths"
+        )
+    })
+}
+
 /// Whether `text`, an argument or a variable, holds a value; a very short one is in anything.
 pub(crate) fn holds(text: &[u8], secret: &gig_vault::Secret) -> bool {
     secret.parts.iter().any(|part| {

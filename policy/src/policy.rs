@@ -213,6 +213,12 @@ impl Policy {
             .any(|grant| grant.entrusted && grant.name == *name)
     }
 
+    /// Every secret of which some rule or option says the places where it may stand, each once.
+    #[must_use]
+    pub fn placed_names(&self) -> Vec<SecretName> {
+        self.names_of(|grant| grant.places.is_some() && !grant.captures)
+    }
+
     /// Every secret that some rule or option grants, each once.
     #[must_use]
     pub fn secret_names(&self) -> Vec<SecretName> {

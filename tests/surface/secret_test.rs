@@ -223,6 +223,9 @@ fn a_test_says_what_is_done_where_nothing_is_placed_and_asks_nobody() {
             value,
         );
     };
+    // What signs has no places.
+    let anywhere = POLICY.replace("{name: TOKEN, in: [\"header:Authorization\"]}", "TOKEN");
+    fs::write(vault.file("policy.yaml"), anywhere).expect("write");
     define(
         "kind: {aws: {services: [s3]}}\n",
         "AKIAIOSFODNN7EXAMPLE:wJalrXUtnFEMI/K7MDENG",
@@ -241,6 +244,7 @@ fn a_test_says_what_is_done_where_nothing_is_placed_and_asks_nobody() {
     let (placed, document) = vault.test(&USER);
     let said = document["treatment"].as_str().unwrap_or_default();
     assert!(placed && said.contains("x-signature"), "{document:#}");
+    fs::write(vault.file("policy.yaml"), POLICY).expect("write");
     // Nobody is at that address: asking would take longer than it takes to say so.
     define(
         "kind: {oauth2_client_credentials: {endpoint: {token_url: \"https://192.0.2.1/token\"}, \
@@ -359,5 +363,54 @@ fn a_value_that_ordinary_text_holds_is_a_warning() {
             .contains("ordinary text holds the value of TOKEN");
         assert_eq!(told, common, "{value}: {answer:?}");
         assert!(!answer.output.contains(value), "{answer:?}");
+    }
+}
+
+#[test]
+fn a_place_for_a_secret_whose_kind_has_none_is_refused() {
+    let vault = Vault::new();
+    let definition = vault.file("aws.yaml");
+    fs::write(&definition, "kind: {aws: {}}").expect("write");
+    let definition = definition.to_str().expect("UTF-8");
+    let key = "AKIAQ3EGUIDTRPW7BZ5L:vN9wXk2+RqLr/7TbYcE4uHsZ0dGmPfJ1aKoI5xQe";
+    vault.set(&["AWS_ACCESS_KEY_ID", "--definition", definition], key);
+    let told = "has no places, since the program's own signature is made anew where it stands";
+    for (bound, fits) in [
+        ("AWS_ACCESS_KEY_ID:body@s3.example.com", false),
+        (
+            "AWS_ACCESS_KEY_ID:header:Authorization@s3.example.com",
+            false,
+        ),
+        ("AWS_ACCESS_KEY_ID@s3.example.com", true),
+    ] {
+        let answer = vault.gig(
+            &[
+                "test",
+                "AWS_ACCESS_KEY_ID",
+                "--url",
+                "https://s3.example.com/",
+                "--allow",
+                "s3.example.com",
+                "--secret",
+                bound,
+            ],
+            "",
+        );
+        assert_eq!(answer.output.contains(told), !fits, "{bound}: {answer:?}");
+        let mut run = Command::new(place::gig());
+        run.args([
+            "run",
+            "--quiet",
+            "--allow",
+            "s3.example.com",
+            "--secret",
+            bound,
+            "--",
+            "/bin/true",
+        ]);
+        run.env("GIG_DATA_DIR", vault.file("gig"));
+        let answer = super::answer(run, "");
+        assert_eq!(answer.errors.contains(told), !fits, "{bound}: {answer:?}");
+        assert_eq!(answer.status == 125, !fits, "{bound}: {answer:?}");
     }
 }

@@ -27,6 +27,17 @@ impl Secret {
     pub fn hands_out(&self) -> bool {
         matches!(&self.treatment, Treatment::Aws(scope) if scope.hands_out)
     }
+
+    /// What the border does instead of placing a value, where it does: a place means nothing to such a secret.
+    #[must_use]
+    pub const fn placeless(&self) -> Option<&'static str> {
+        match self.treatment {
+            Treatment::Replace | Treatment::Bearer => None,
+            Treatment::Aws(_) => Some("the program's own signature is made anew where it stands"),
+            Treatment::Hmac(_) => Some("the signature stands where its definition says"),
+            Treatment::ClientCertificate => Some("the certificate is shown on the connection"),
+        }
+    }
 }
 
 /// One value of a secret.

@@ -85,6 +85,9 @@ impl Secrets {
         let (entrusted, guarded): (Vec<_>, Vec<_>) =
             given.iter().cloned().partition(|secret| secret.entrusted);
         check_entrusted(&entrusted, policy)?;
+        if let Some(why) = given.iter().find_map(|one| vault::misplaced(one, policy)) {
+            bail!(why);
+        }
         note_unmarked(&guarded, policy);
         note_handing_out(&guarded);
         note_signing(&guarded);

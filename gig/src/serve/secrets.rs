@@ -3,7 +3,7 @@
 use std::{ffi::OsString, sync::Arc};
 
 use anyhow::{Context, bail};
-use gig_policy::{SandboxId, SecretName};
+use gig_policy::{Policy, SandboxId, SecretName};
 use gig_proxy::{
     UpstreamProxy,
     credential::{Border, Wallet},
@@ -41,6 +41,22 @@ pub(super) struct Given {
     pub(super) variables: Vec<(OsString, OsString)>,
     /// Whose values no file should show to the program.
     pub(super) secrets: Vec<Arc<Secret>>,
+    /// Those to which a place means nothing.
+    placeless: Vec<Arc<Secret>>,
+}
+
+impl Given {
+    /// Refuses a policy that says places for a secret whose kind has none.
+    ///
+    /// # Errors
+    /// With what helps.
+    pub(super) fn refuse_places(&self, policy: &Policy) -> anyhow::Result<()> {
+        let mut why = self
+            .placeless
+            .iter()
+            .filter_map(|one| vault::misplaced(one, policy));
+        why.next().map_or(Ok(()), |why| bail!(why))
+    }
 }
 
 impl Secrets {
@@ -133,6 +149,11 @@ impl Secrets {
         Ok(Some(Given {
             wallet,
             variables,
+            placeless: secrets
+                .iter()
+                .filter(|one| one.placeless().is_some())
+                .cloned()
+                .collect(),
             secrets,
         }))
     }
@@ -146,6 +167,7 @@ impl Secrets {
             wallet: border.wallet(sandbox),
             variables: Vec::new(),
             secrets: Vec::new(),
+            placeless: Vec::new(),
         }))
     }
 

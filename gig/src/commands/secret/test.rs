@@ -21,6 +21,7 @@ use crate::{
     exit_status::ExitStatus,
     output::{self, printable},
     run::policy,
+    secrets,
 };
 
 /// `gig secret test NAME --url URL`: 0 when the secret would be placed, 1 when not.
@@ -87,6 +88,7 @@ impl Report {
         let is_handed = kept.secret.entrusted && policy.entrusts(&name);
         let mut report = Self {
             lack: lack(&name, &kept, &explanation, &grants)
+                .or_else(|| secrets::misplaced(&kept.secret, policy))
                 .or_else(|| unentrusted(&kept, is_handed)),
             sentinel: stage.sentinel(),
             name,

@@ -83,6 +83,9 @@ pub(super) async fn register(
     let (seat, given, runtime) = at_hand(&fleet, &wanted).await?;
     let (theirs, runtime_of_start) = (Arc::clone(&fleet), runtime.clone());
     let Decided { ruling, hold } = decide().await?;
+    if let Some(given) = &given {
+        given.refuse_places(&ruling.policy)?;
+    }
     let asked = Asked {
         wanted,
         registration,

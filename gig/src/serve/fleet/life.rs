@@ -78,6 +78,9 @@ pub(super) async fn start(
     let warnings = program::shows_values(&wanted.server, shown, &runtime).await?;
     let (theirs, runtime_of_start) = (Arc::clone(&fleet), runtime.clone());
     let Decided { ruling, hold } = decide().await?;
+    if let Some(given) = &given {
+        given.refuse_places(&ruling.policy)?;
+    }
     let asked = Asked {
         wanted,
         ruling,
