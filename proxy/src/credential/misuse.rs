@@ -29,7 +29,7 @@ mod strand;
 pub(super) use self::standing::Standing;
 pub use self::{
     guard::Guard,
-    nowhere::{in_method, in_name},
+    nowhere::{HOST_NAME, in_method, in_name},
     pieces::Pieces,
     strand::Strand,
 };

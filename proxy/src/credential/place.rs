@@ -36,6 +36,9 @@ pub enum Unplaceable {
     /// It would end its field, or be something else than a value.
     #[error("it has characters that would end its place there")]
     Ends,
+    /// What was said of a length or a digest would be wrong.
+    #[error("its length or digest is told there")]
+    Resizes,
     /// The path would be another than the one that was decided on.
     #[error(
         "servers would read a dot segment in it then (. or ..), and so another path than the one that was allowed"
@@ -60,6 +63,10 @@ impl Unplaceable {
             Self::Ends => {
                 "send it in a place that takes it as it is (a JSON string, a form), or set the secret without \
                  line breaks and marks"
+            }
+            Self::Resizes => {
+                "send it where no length or digest is told (a message of JSON or text, a header field), or take a value \
+                 as long as its sentinel"
             }
             Self::Moves => {
                 "send it in a header field, the query or the body, or set the secret without a segment of dots"

@@ -201,7 +201,7 @@ impl Swap {
             Told::Digest => true,
         };
         if told || resized && self.room.resized().is_err() {
-            return self.stays_out(replacement, "what says its own length or digest");
+            return self.stays_out(replacement, TELLS_LENGTH);
         }
         self.tally.swapped(&secret.name, secret.version);
         self.tally.changed_body();
@@ -373,6 +373,9 @@ fn values(replacements: &[Swappable]) -> impl Iterator<Item = &[u8]> {
 
 /// What would end a field of a part's head, or a quoted word in it.
 const ENDS_HEAD: [u8; 4] = *b"\r\n\"\0";
+
+/// How is told that a value of another length, or any, would make what was said of it wrong.
+pub(crate) const TELLS_LENGTH: &str = "what says its own length or digest";
 
 #[cfg(test)]
 mod tests;

@@ -9,12 +9,18 @@ use gig_audit::{Entry, why};
 use gig_policy::{AppProtocol, DenyReason, Port, SecretGrant, SecretName, Verdict};
 use gig_vault::SecretUnavailable;
 
-use super::{ledger::Ledger, request::Asked, secret::name_is_misused};
+use super::{
+    ledger::Ledger,
+    request::Asked,
+    secret::{NO_PLACE, name_is_misused},
+};
 use crate::{
     authority::{Authority, names::Names},
     credential::{
+        misuse::HOST_NAME,
         place::{Unplaceable, Unplaced},
         sign::certificate::PresentError,
+        swap::TELLS_LENGTH,
         tally::{Misuse, Tally},
         treat::Untreatable,
     },
@@ -111,7 +117,11 @@ impl Why {
     #[must_use]
     pub fn unwritten(tally: &Tally) -> Option<Self> {
         let text = tally.why_unplaced()?;
-        Some(Self::unplaceable(&text, Unplaceable::Ends))
+        let why = match text.ends_with(TELLS_LENGTH) {
+            true => Unplaceable::Resizes,
+            false => Unplaceable::Ends,
+        };
+        Some(Self::unplaceable(&text, why))
     }
 
     fn unplaceable(text: &str, why: Unplaceable) -> Self {
@@ -164,6 +174,9 @@ fn cure(asked: &Asked, misuse: &Misuse) -> String {
     let here = format!("{}:{}", asked.shown_host(), asked.port);
     if misuse.revoked {
         return ended(name);
+    }
+    if misuse.text.contains(HOST_NAME) {
+        return NO_PLACE.to_owned();
     }
     let granted: Vec<SecretGrant> = match asked.decided_by(&policy) {
         Verdict::Allow(permit) => match asked.subject.wallet() {

@@ -5,7 +5,7 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use gig_audit::{Entry, Event, TlsFacts, VerdictWord};
+use gig_audit::{Entry, Event, TlsFacts, VerdictWord, why};
 use gig_policy::{
     AppProtocol, ConnectPermit, Denial, DenyReason, Host, Policy, PolicyRef, Port, RuleRef, Verdict,
 };
@@ -14,7 +14,7 @@ use super::{
     astray::Why,
     hold::Heard,
     ledger::Ledger,
-    secret::{name_is_misused, shown_host, shown_tls},
+    secret::{NO_PLACE, name_is_misused, shown_host, shown_tls},
 };
 use crate::{
     credential::tally::Tally,
@@ -117,7 +117,7 @@ pub async fn enforce_connect(
             ledger,
             attempt,
             (DenyReason::SecretMisuse, None),
-            Vec::new(),
+            vec![why(NO_PLACE)],
         )
         .await);
     }
@@ -173,11 +173,12 @@ pub async fn refuse_finding(
     ledger: &Ledger,
     attempt: &Attempt<'_>,
     reason: DenyReason,
-    findings: Vec<Arc<str>>,
+    mut findings: Vec<Arc<str>>,
 ) -> Box<Denial> {
     let alarm = || attempt.entry(Event::SecretMisuse);
     let misused = name_is_misused(ledger, attempt.subject, &attempt.host.to_string(), alarm);
     let reason = if misused {
+        findings.insert(0, why(NO_PLACE));
         DenyReason::SecretMisuse
     } else {
         reason

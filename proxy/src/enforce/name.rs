@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 use super::{
     connect::{denial, fill_policy},
     ledger::{Ledger, Told},
-    secret::{name_is_misused, shown_host},
+    secret::{NO_PLACE, name_is_misused, shown_host},
 };
 use crate::{dns::answer::Refused, subject::Subject};
 
@@ -152,6 +152,9 @@ impl NameEnforcer {
         fill_policy(&mut entry, policy.reference(), None);
         entry.verdict = Some(VerdictWord::Deny);
         entry.reason = Some(reason);
+        if reason == DenyReason::SecretMisuse {
+            entry.findings.push(why(NO_PLACE));
+        }
         let recorded = self.record(subject, entry).await;
         denial(&policy, recorded.err().unwrap_or(reason), String::new())
     }

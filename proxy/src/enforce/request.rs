@@ -20,7 +20,7 @@ use super::{
     connect::denial,
     hold::Heard,
     ledger::Ledger,
-    secret::{name_is_misused, raise_alarm, shown_tls},
+    secret::{NO_PLACE, name_is_misused, raise_alarm, shown_tls},
 };
 use crate::{
     credential::{
@@ -325,7 +325,8 @@ pub async fn refuse_request(
     mut denial: Box<Denial>,
 ) -> Box<Denial> {
     let alarm = || asked.entry(Event::SecretMisuse);
-    if name_is_misused(ledger, &asked.subject, &asked.host_word, alarm) {
+    let misused = name_is_misused(ledger, &asked.subject, &asked.host_word, alarm);
+    if misused {
         denial.reason = DenyReason::SecretMisuse;
         denial.hint = String::new();
     }
@@ -338,6 +339,9 @@ pub async fn refuse_request(
     entry.reason = Some(denial.reason);
     entry.status = Some(denial.reason.http_status());
     entry.findings = asked.findings();
+    if misused {
+        entry.findings.insert(0, why(NO_PLACE));
+    }
     if denial.reason == DenyReason::MalformedRequest && !denial.hint.is_empty() {
         // Our words, not the program's.
         entry.findings.push(denial.hint.as_str().into());

@@ -67,6 +67,10 @@ pub fn name_holds_a_secret(subject: &Subject, host: &str) -> bool {
     })
 }
 
+/// What is told of such a name. Bound to it, a secret would be bound to another with the next run's sentinel.
+pub const NO_PLACE: &str =
+    "a host's name is no place for a secret: have the program send it in a field or a body";
+
 /// Raises the alarm when a host's name holds a sentinel or a value. Whether it did.
 #[must_use]
 pub fn name_is_misused(

@@ -29,8 +29,8 @@ pub(super) fn note_ungiven(args: &RunArgs, policy: &Policy) {
         names.filter(|name| !given(name) && !captured.contains(name) && !grants.contains(name));
     for name in ungiven {
         tell(&format!(
-            "gig: the policy has rules for secret {name}, and the program is not given it: --secret {name} sets its \
-             variable to a sentinel\n"
+            "gig: the policy has rules for secret {name}, and the program is not given it, so that its requests go without: \
+             --secret {name} sets its variable to a sentinel, or has gig sign or show the certificate, as its kind is\n"
         ));
     }
 }

@@ -13,11 +13,14 @@ use crate::credential::{
 /// What a host's name holds: as it is, in pieces, or in digits of any kind, cut into labels wherever it likes.
 #[must_use]
 pub fn in_name(watch: &Watch, sandbox: SandboxId, host: &str) -> Option<Misuse> {
-    let mut first = First::new(watch, sandbox, "the host's name");
+    let mut first = First::new(watch, sandbox, HOST_NAME);
     first.look(host)?;
     watch.find_digits(host, |found| first.note(found));
     first.misuse
 }
+
+/// How the place is told.
+pub const HOST_NAME: &str = "the host's name";
 
 /// What a method holds.
 #[must_use]

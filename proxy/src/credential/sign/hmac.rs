@@ -44,7 +44,7 @@ impl Hmac {
         }
     }
 
-    fn unplaceable(&self, why: &str) -> Untreatable {
+    fn unplaceable(&self, why: impl Into<String>) -> Untreatable {
         untreatable(&self.secret, DenyReason::SecretUnplaceable, why)
     }
 
@@ -56,6 +56,20 @@ impl Hmac {
             HmacAlgorithm::Sha512 => hmac::HMAC_SHA512,
         };
         Some(hmac::Key::new(algorithm, key.expose()))
+    }
+
+    /// A field that a template takes the value of and that stands there more than once.
+    fn repeated(&self, headers: &HeaderMap) -> Option<&str> {
+        let definition = &self.definition;
+        let own = [&definition.message, &definition.value];
+        let more = definition.fields.iter().map(|field| &field.value);
+        let mut pieces = own.into_iter().chain(more).flat_map(Template::pieces);
+        pieces.find_map(|piece| match piece {
+            Piece::Header(name) if headers.get_all(name.as_str()).iter().nth(1).is_some() => {
+                Some(name.as_str())
+            }
+            _ => None,
+        })
     }
 
     fn field(
@@ -96,6 +110,11 @@ impl Treat for Hmac {
         let mut random = [0; 16];
         aws_lc_rs::rand::fill(&mut random)
             .map_err(|_| self.unplaceable("the system gives no random numbers"))?;
+        if let Some(name) = self.repeated(request.headers) {
+            return Err(self.unplaceable(format!(
+                "the field {name}, which its template signs, was sent in several lines, and origins read such in several ways: send it in one"
+            )));
+        }
         let mut filling = Filling {
             milliseconds: self.clock.now().as_millisecond(),
             nonce: hex(&random),

@@ -380,6 +380,13 @@ async fn a_host_name_holds_no_sentinel() {
     );
     let alarms = world.lab.until_records(Event::SecretMisuse, 1).await;
     assert!(alarms[0].entry.findings[0].contains("host's name"));
+    // Bound to that name it would be bound to another with the next run.
+    let denied = world.lab.until_records(Event::Connect, 1).await.remove(0);
+    let why = gig_audit::why_of(&denied.entry.findings).unwrap();
+    assert!(
+        why.starts_with("a host's name is no place for a secret"),
+        "{why}"
+    );
 }
 
 /// A body with a trailer section.

@@ -183,6 +183,8 @@ async fn a_binary_message_that_is_no_text_keeps_its_length_or_does_not_go() {
     let said = "secret TOKEN stays out of what says its own length or digest";
     let mut found = record.entry.findings.iter();
     assert!(found.any(|found| &**found == said), "{record:?}");
+    let why = gig_audit::why_of(&record.entry.findings).unwrap();
+    assert!(why.contains("a value as long as its sentinel"), "{why}");
 
     // As long as its sentinel it goes.
     let same = "v".repeat(sentinel.len());

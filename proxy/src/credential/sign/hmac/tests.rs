@@ -106,6 +106,26 @@ fn a_signature_frames_and_directs_no_request() {
     }
 }
 
+#[test]
+fn a_field_in_several_lines_is_not_signed_by_one_of_them() {
+    for yaml in [
+        "{message: '{header:x-id}', header: sig}",
+        "{message: '{path}', header: sig, fields: [{header: more, value: '{header:x-id}'}]}",
+    ] {
+        let treat = treat_of(yaml, "key");
+        assert!(run_with(&treat, None, &["seven"]).is_ok());
+        let error = run_with(&treat, None, &["seven", "eight"]).unwrap_err();
+        assert_eq!(error.reason, DenyReason::SecretUnplaceable, "{yaml}");
+        assert!(
+            error.why.contains("x-id") && error.why.contains("in one"),
+            "{error}"
+        );
+    }
+    // What it does not sign may come as it likes.
+    let treat = treat_of("{message: '{path}', header: sig}", "key");
+    assert!(run_with(&treat, None, &["seven", "eight"]).is_ok());
+}
+
 fn treat_of(yaml: &str, key: &str) -> Hmac {
     let yaml = format!("{{kind: {{hmac: {yaml}}}}}");
     let definition = gig_vault::Definition::parse(&yaml).unwrap();
@@ -130,8 +150,18 @@ fn treat_of(yaml: &str, key: &str) -> Hmac {
 }
 
 fn run(treat: &Hmac, body: Option<&[u8]>) -> Result<HeaderMap, Untreatable> {
+    run_with(treat, body, &["seven"])
+}
+
+fn run_with(
+    treat: &Hmac,
+    body: Option<&[u8]>,
+    ids: &[&'static str],
+) -> Result<HeaderMap, Untreatable> {
     let mut headers = HeaderMap::new();
-    headers.insert("x-id", HeaderValue::from_static("seven"));
+    for id in ids {
+        headers.append("x-id", HeaderValue::from_static(id));
+    }
     headers.insert("sig", HeaderValue::from_static("the program's own"));
     let mut target = "/hook?a=1".parse().unwrap();
     let after = treat.treat(Signable {
