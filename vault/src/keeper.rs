@@ -145,12 +145,4 @@ pub enum SecretUnavailable {
         /// What went wrong; holds no value.
         why: Arc<str>,
     },
-    /// Its value, or another, is in memory that could be swapped to the disk.
-    #[error("secret {name} is not handed out: {why}")]
-    Unlocked {
-        /// Whose.
-        name: SecretName,
-        /// What the limit is, and the cure.
-        why: Arc<str>,
-    },
 }

@@ -43,18 +43,14 @@ pub struct SealProcessError(#[source] io::Error);
 /// # Errors
 /// When not; says the limit and the cure.
 pub fn locked() -> Result<(), LockMemoryError> {
+    let pool = pool();
     // A first region tells whether locking works at all.
-    drop(pool().take(1));
-    if !is_short() {
+    drop(pool.take(1));
+    if !pool.short.load(Ordering::Relaxed) || swappable_allowed() {
         return Ok(());
     }
     let limit = getrlimit(Resource::Memlock).current.unwrap_or(u64::MAX);
     Err(LockMemoryError { limit })
-}
-
-/// Whether [`locked`] would refuse by what is known so far; costs nothing.
-pub(crate) fn is_short() -> bool {
-    pool().short.load(Ordering::Relaxed) && !swappable_allowed()
 }
 
 /// Shuts the process to debuggers and core files of other processes of the same user, for good: to be
@@ -156,7 +152,7 @@ impl Pool {
                 return None;
             }
         };
-        if !region.is_locked() && !self.short.swap(true, Ordering::Relaxed) && swappable_allowed() {
+        if !region.is_locked() && !self.short.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 "memory for secrets cannot be locked: RLIMIT_MEMLOCK is too low (ulimit -l, \
                  LimitMEMLOCK=)"
