@@ -22,7 +22,10 @@ use rustix::process::{
     DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit,
 };
 
-use crate::sys::{Block, Region};
+use crate::{
+    secret_bytes::SecretBytes,
+    sys::{Block, Region},
+};
 
 /// Secrets may be in memory that can be swapped to the disk.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -53,6 +56,22 @@ pub fn locked() -> Result<(), LockMemoryError> {
     Err(LockMemoryError { limit })
 }
 
+/// Whether these are in locked memory, or the operator allows that they are not: asked before they are handed out.
+/// The limit may be reached long after the first secret.
+///
+/// # Errors
+/// When not; says the limit and the cure.
+pub(crate) fn all_locked<'a>(
+    mut secrets: impl Iterator<Item = &'a SecretBytes>,
+    swappable: bool,
+) -> Result<(), LockMemoryError> {
+    if swappable || secrets.all(SecretBytes::is_locked) {
+        return Ok(());
+    }
+    let limit = getrlimit(Resource::Memlock).current.unwrap_or(u64::MAX);
+    Err(LockMemoryError { limit })
+}
+
 /// Shuts the process to debuggers and core files of other processes of the same user, for good: to be
 /// called before the first secret is read. Programs that it starts are not affected.
 ///
@@ -71,6 +90,12 @@ pub fn seal_process() -> Result<(), SealProcessError> {
 /// `length` octets, all zero.
 pub(crate) fn take(length: usize) -> Option<Block> {
     pool().take(length)
+}
+
+/// The same where nothing may be locked any more.
+#[cfg(test)]
+pub(crate) fn take_unlocked(length: usize) -> Option<Block> {
+    Arc::new(Region::map(length, false).ok()?).take(length)
 }
 
 /// `length` octets, all zero, for copies that are compared with.
@@ -185,7 +210,7 @@ fn raise_limit() {
     }
 }
 
-fn swappable_allowed() -> bool {
+pub(crate) fn swappable_allowed() -> bool {
     std::env::var_os(SWAPPABLE).is_some_and(|value| value == "yes")
 }
 
@@ -201,7 +226,20 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::secret_bytes::SecretBytes;
+
+    #[test]
+    fn what_could_be_swapped_is_not_handed_out_without_leave() {
+        let locked = SecretBytes::from("hunter2 hunter2");
+        let unlocked = SecretBytes::unlocked(b"hunter2 hunter2");
+        let all = [&locked, &unlocked];
+        assert_eq!(all_locked([&locked].into_iter(), false), Ok(()));
+        let refused = all_locked(all.into_iter(), false).unwrap_err().to_string();
+        assert!(
+            refused.contains("ulimit -l") && refused.contains(SWAPPABLE),
+            "{refused}"
+        );
+        assert_eq!(all_locked(all.into_iter(), true), Ok(()));
+    }
 
     /// The `VmFlags` of the mapping that holds `address`.
     fn flags(address: usize) -> Vec<String> {

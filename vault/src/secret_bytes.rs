@@ -82,6 +82,15 @@ impl SecretBytes {
         ))
     }
 
+    /// A copy where nothing may be locked any more.
+    #[cfg(test)]
+    pub(crate) fn unlocked(octets: &[u8]) -> Self {
+        let block = memory::take_unlocked(octets.len()).unwrap();
+        let mut copy = Self(Place::Block(block));
+        copy.expose_mut()[..octets.len()].copy_from_slice(octets);
+        copy
+    }
+
     /// The octets themselves, for as long as they are looked at.
     #[must_use]
     #[inline]

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 
 use super::{
     Defined, Kept,
+    flight::HERE,
     slot::{Ready, Stamp},
     unavailable,
 };
@@ -15,8 +16,9 @@ use crate::{
     definition::Definition,
     keeper::SecretUnavailable,
     kind::{MintError, MintRequest},
+    memory,
     provider::{ProvideError, ProvideRequest, Provided, Provider},
-    secret::Secret,
+    secret::{Part, Secret},
 };
 
 /// The provider of a definition.
@@ -108,6 +110,7 @@ pub(super) async fn make(
         let stored = vault.supersede(name, (stored, own), replacement);
         stored.map_err(|error| refused(name, "the vault", &error))?;
     }
+    check_locked(name, &minted.parts)?;
     let now = keeper.clock.now();
     let fetched = lifetime.map(|lifetime| after(now, lifetime));
     let renewable = [fetched, minted.expires].into_iter().flatten().min();
@@ -164,6 +167,16 @@ async fn provide(
     provided.await.map_err(|error| Failed {
         refused: matches!(error, ProvideError::Refused(_)),
         why: unavailable(name, source.provider.name(), &error.to_string()),
+    })
+}
+
+/// Nothing is handed out that could be written to the disk.
+fn check_locked(name: &SecretName, parts: &[Part]) -> Result<(), Failed> {
+    let octets = parts.iter().map(|part| &part.value);
+    let locked = memory::all_locked(octets, memory::swappable_allowed());
+    locked.map_err(|error| Failed {
+        refused: false,
+        why: unavailable(name, HERE, &error.to_string()),
     })
 }
 
