@@ -193,8 +193,8 @@ fn rotate_passphrase(args: &SecretRotateArgs) -> anyhow::Result<ExitStatus> {
     let changed = vault.change_passphrase(&old, &new);
     let versions = changes.close(changed.map_err(anyhow::Error::from))?;
     let text = format!(
-        "the passphrase is changed; versions in custody under it: {versions}. Programs that run go on with what they \
-         have, and are refused what is to be had anew (a token that ends, another version): start them again with the new one"
+        "the passphrase is changed; versions in custody under it: {versions}. Start running \
+         programs again: what is in custody can be renewed or read anew for none of them (secret_unavailable)"
     );
     output::print(args.output.json, &json!({ "versions": versions }), &text)?;
     Ok(ExitStatus::SUCCESS)

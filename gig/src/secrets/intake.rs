@@ -114,6 +114,17 @@ fn without_line_end(taken: &SecretBytes) -> Taken {
     }
 }
 
+/// How what is asked for is given where nobody can be asked.
+fn instead(asked: &str) -> &'static str {
+    match asked {
+        "new passphrase" => "give it by --new-passphrase-file",
+        "value" => "give it by --file",
+        "password" | "once more" => "pipe it in",
+        // Of some secret.
+        _ => "give it by --passphrase-file",
+    }
+}
+
 /// Asks at the controlling terminal, with what is typed unseen.
 fn typed(prompt: &str) -> anyhow::Result<SecretBytes> {
     let terminal = File::options()
@@ -122,7 +133,10 @@ fn typed(prompt: &str) -> anyhow::Result<SecretBytes> {
         .open("/dev/tty")
         .with_context(|| {
             let asked = prompt.trim_end_matches([':', ' ']);
-            format!("there is no terminal to ask at for the {asked}: give it by a file (--passphrase-file, or --file for a value)")
+            format!(
+                "there is no terminal to ask at for the {asked}: {}",
+                instead(asked)
+            )
         })?;
     let before = tcgetattr(&terminal).context("cannot ask at the terminal")?;
     let _unseen = Unseen::begin(&terminal, before)?;
@@ -162,6 +176,18 @@ impl Drop for Unseen<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_cannot_be_asked_is_told_the_option_of_what_is_wanted() {
+        for (asked, option) in [
+            ("value", "--file"),
+            ("passphrase", "--passphrase-file"),
+            ("passphrase of T", "--passphrase-file"),
+            ("new passphrase", "--new-passphrase-file"),
+        ] {
+            assert!(instead(asked).ends_with(&format!("by {option}")), "{asked}");
+        }
+    }
 
     #[test]
     fn one_line_end_is_left_out() {

@@ -50,6 +50,12 @@ fn lack(binding: &Binding, policy: &Policy) -> Option<String> {
     }
     // Port 80 is allowed beside 443, and takes none.
     let mut ports = policy.ports_towards(binding);
+    if ports == [Port::HTTP] {
+        return Some(format!(
+            "binds the secret, and rules allow {host} for the clear text of port 80 alone, into which no option puts a \
+             value: add --allow {place}, or name it under `secrets` of a rule with `protocol: http` in the policy document"
+        ));
+    }
     ports.retain(|port| *port != Port::HTTP);
     if !ports.is_empty() {
         let at = |port: &Port| match *port {
@@ -86,6 +92,11 @@ mod tests {
         for (bound, allowed, says) in [
             ("api.example.com", &["api.example.com"][..], None),
             ("api.example.com:8443", &["api.example.com:8443"], None),
+            (
+                "api.example.com",
+                &["api.example.com:80"],
+                Some("for the clear text of port 80 alone"),
+            ),
             ("api.example.com:8443", &["*.example.com:8443"], None),
             ("*.example.com:8443", &["api.example.com:8443"], None),
             ("api.example.com", &[], Some("add --allow api.example.com,")),
