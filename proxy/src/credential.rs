@@ -26,6 +26,7 @@ mod armour;
 mod around;
 mod bare;
 pub mod body;
+mod bygone;
 pub mod capture;
 pub mod coding;
 mod comments;

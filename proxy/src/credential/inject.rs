@@ -14,6 +14,7 @@ pub(super) use self::fields::basic_credentials;
 use self::{late::Late, placer::Placer};
 use super::{
     body::{BodyPlan, Trailing},
+    bygone,
     capture::Capture,
     memory::Memory,
     misuse::{Bearer, HeadText, Matter, in_method},
@@ -131,6 +132,7 @@ pub async fn carry(
         granted,
     };
     let (wanted, values) = look((&watch, &tally), &bearer, &head)?;
+    bygone::note(&watch, head.headers, &tally);
     let mut treats = Vec::new();
     let identity = treat_granted(wallet, granted, &mut treats).await?;
     if let Some(identity) = &identity {

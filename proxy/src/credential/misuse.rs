@@ -50,6 +50,9 @@ pub struct Bearer<'a> {
     pub granted: &'a [SecretGrant],
 }
 
+/// How a place is told in which a sentinel of another run stands.
+pub const OF_ANOTHER_RUN: &str = super::bygone::NOTHING;
+
 /// The name and the place, where a finding tells of a sentinel of the sandbox's own.
 #[must_use]
 pub fn sentinel_in(finding: &str) -> Option<(&str, &str)> {

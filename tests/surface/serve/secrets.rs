@@ -282,6 +282,28 @@ fn a_server_is_handed_no_real_value() {
 }
 
 #[test]
+fn a_server_with_places_for_a_secret_that_has_none_does_not_start() {
+    let appliance = Appliance::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let definition = folder.path().join("hmac.yaml");
+    let text = "kind: {hmac: {message: '{path}', header: x-sig}}";
+    fs::write(&definition, text).expect("write");
+    let file = definition.to_str().expect("UTF-8");
+    let set = appliance.gig(&["secret", "set", "TOKEN", "--definition", file], VALUE);
+    assert_eq!(set.status, 0, "{set:?}");
+    appliance.with_policy(
+        "version: 1\nname: web\negress: [{host: api.example.com, secrets: [{name: TOKEN, in: [body]}]}]\n",
+    );
+    appliance.server_with_token("narrow", "echo token=$TOKEN");
+    let started = appliance.starts("narrow");
+    let told = "secret TOKEN is of a kind that has no places, since the signature stands where its definition says";
+    assert!(
+        started.status == 125 && started.errors.contains(told),
+        "{started:?}"
+    );
+}
+
+#[test]
 fn a_server_has_secrets_in_custody_where_the_appliance_was_given_the_passphrase() {
     let folder = tempfile::tempdir().expect("a folder");
     let words = folder.path().join("words");

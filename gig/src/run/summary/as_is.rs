@@ -4,7 +4,7 @@
 use std::{fmt::Write as _, sync::Arc};
 
 use gig_audit::{Entry, VerdictWord};
-use gig_proxy::credential::misuse::{Literal, sentinel_in};
+use gig_proxy::credential::misuse::{Literal, OF_ANOTHER_RUN, sentinel_in};
 
 use super::{at_port, bracketed, lines::Lines, shown, times};
 
@@ -67,6 +67,11 @@ impl Sent {
         }
         if self.place.ends_with(NO_TEXT) {
             return "only text is looked into for where a value goes".to_owned();
+        }
+        if self.place.ends_with(OF_ANOTHER_RUN) {
+            return "the program kept it in a file or setting of its own, and each run has others: have it read its \
+                    variable, or log it in anew in each run"
+                .to_owned();
         }
         let known = |why: &&Literal| self.place.ends_with(why.told());
         if let Some(why) = Literal::ALL.iter().find(known) {

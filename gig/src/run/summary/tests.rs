@@ -1,6 +1,6 @@
 //! The summary tells what the record holds, once, with what helps.
 
-use gig_proxy::credential::misuse::Literal;
+use gig_proxy::credential::misuse::{Literal, OF_ANOTHER_RUN};
 
 use super::*;
 
@@ -69,6 +69,8 @@ fn a_sentinel_that_went_as_it_is_is_told_with_what_would_put_the_value_in() {
         let told = format!("sentinel of KEY in body (plain), {}", why.told());
         summary.note(&ended(host, 443, VerdictWord::Allow, &told));
     }
+    let kept = format!("sentinel of another run in header authorization, {OF_ANOTHER_RUN}");
+    summary.note(&ended("e.test", 443, VerdictWord::Allow, &kept));
     // Neither of these went as a sentinel.
     summary.note(&ended("no.test", 443, VerdictWord::Deny, json));
     summary.note(&ended(
@@ -96,7 +98,10 @@ fn a_sentinel_that_went_as_it_is_is_told_with_what_would_put_the_value_in() {
          Config(request_checksum_calculation='when_required'))\n\
          \x20 db.test:5432  PW in the stream (plain)  (2 times)\n\
          \x20     gig opens nothing there; if the program is to hold the value: gig secret set PW --entrusted, and \
-         `secrets: [{name: PW, entrusted: true}]` in the rule for db.test:5432\n"
+         `secrets: [{name: PW, entrusted: true}]` in the rule for db.test:5432\n\
+         \x20 e.test:443  another run in header authorization, which stands for nothing in this one\n\
+         \x20     the program kept it in a file or setting of its own, and each run has others: have it read its \
+         variable, or log it in anew in each run\n"
     );
 }
 
