@@ -138,12 +138,24 @@ fn a_value_in_a_body_whose_hash_is_unsaid_is_signed_over_what_is_sent() {
 }
 
 #[test]
-fn a_value_in_the_path_is_signed_as_it_is_sent() {
+fn a_value_in_path_query_or_field_is_signed_as_it_is_sent() {
     let mut made = get();
     made.target = "/dir/gigph-0.txt".parse().unwrap();
     let made = made.signed_with(SENTINEL, V4, S3[1], USUAL);
     let placed = sent_on(&made, |case| {
         case.target = "/dir/the%20real%2Fone.txt".parse().unwrap();
+    });
+    assert!(taken(&placed.unwrap()));
+    let mut made = get();
+    made.target = "/?prefix=gigph-0".parse().unwrap();
+    made.headers
+        .insert("x-amz-meta-of", "gigph-0".parse().unwrap());
+    let fields = "host;x-amz-content-sha256;x-amz-date;x-amz-meta-of";
+    let made = made.signed_with(SENTINEL, V4, S3[1], fields);
+    let placed = sent_on(&made, |case| {
+        case.target = "/?prefix=the%20real%2Fone".parse().unwrap();
+        let value = "the real one".parse().unwrap();
+        case.headers.insert("x-amz-meta-of", value);
     });
     assert!(taken(&placed.unwrap()));
     // A path that is another one by itself is refused in the words of that.
