@@ -199,7 +199,8 @@ pub(crate) fn guarded_in<'g, 't>(
         value.len() >= SHORTEST && texts.clone().any(holds)
     };
     let mut values = guarded.values.iter();
-    let found = values.find(|known| is_in(known.value.expose()));
+    // What a shell or a file puts around it is not of it.
+    let found = values.find(|known| is_in(known.value.expose().trim_ascii()));
     found.map(|known| &known.name)
 }
 

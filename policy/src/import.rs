@@ -295,8 +295,11 @@ impl Reading {
                 spared,
             }),
             Err(_) => {
+                let at = port
+                    .map(|port| format!(":{}", port.get()))
+                    .unwrap_or_default();
                 let message = format!(
-                    "{text} was denied, and there are no deny rules here: look whether an entry allows it"
+                    "{text}{at} was denied, and there are no deny rules here: look whether an entry allows it"
                 );
                 self.widened(line, message);
             }

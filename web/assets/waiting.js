@@ -24,7 +24,10 @@
   const look = (page) => {
     for (const old of document.querySelectorAll("[data-fresh]")) {
       const fresh = page.getElementById(old.id);
-      if (fresh && fresh.dataset.fresh !== old.dataset.fresh) put(old, fresh);
+      if (!fresh || fresh.dataset.fresh === old.dataset.fresh) continue;
+      // Under a pointer nothing moves to where something else was.
+      const grows = fresh.dataset.fresh.startsWith(old.dataset.fresh);
+      if (grows || !old.matches(":hover")) put(old, fresh);
     }
     // What ticks meanwhile.
     for (const fresh of page.querySelectorAll("[data-left]")) {
@@ -44,7 +47,9 @@
     try {
       // Of its section: a form may have led here by an address of its own.
       const here = document.querySelector('nav [aria-current="page"]').href;
-      const answer = await fetch(here, { redirect: "error" });
+      // It is no person who asks: their session ends when they have done nothing for long.
+      const headers = { "Gig-Unattended": "1" };
+      const answer = await fetch(here, { headers, redirect: "error" });
       if (answer.ok) look(new DOMParser().parseFromString(await answer.text(), "text/html"));
     } catch {
       // Signed out, or gig is away: what is shown stays, and its buttons say so.

@@ -135,6 +135,8 @@ pub struct App {
     pub(crate) watch: Arc<Watch>,
     pub(crate) public_url: Option<String>,
     pub(crate) reached_at: String,
+    /// Held while a rule is written for what was denied.
+    pub(crate) allowing: tokio::sync::Mutex<()>,
     own_tls: bool,
     front: Vec<IpAddr>,
     pub(crate) limits: SignInLimits,
@@ -222,6 +224,7 @@ impl App {
             watch: settings.watch,
             public_url: settings.public_url,
             reached_at: settings.reached_at,
+            allowing: tokio::sync::Mutex::default(),
             own_tls: settings.own_tls,
             front: settings.front.iter().map(IpAddr::to_canonical).collect(),
             limits: SignInLimits::default(),

@@ -348,7 +348,7 @@ async fn identify(app: &App, request: &Parts) -> Result<Caller, Problem> {
     let Some(presented) = cookie::read(app, headers).as_deref().and_then(read_session) else {
         return Err(Problem::unauthenticated());
     };
-    let mut caller = by_session(app, presented, &peer).await?;
+    let mut caller = by_session(app, (presented, headers), &peer).await?;
     caller.beside = pages::beside(app, &caller, request).await;
     if !is_safe(&request.method) {
         origin::check(app, headers)?;
@@ -398,12 +398,18 @@ fn told_unless_kept(touched: Result<(), Problem>) {
     }
 }
 
-async fn by_session(app: &App, presented: Presented, peer: &Peer) -> Result<Caller, Problem> {
+async fn by_session(
+    app: &App,
+    (presented, headers): (Presented, &HeaderMap),
+    peer: &Peer,
+) -> Result<Caller, Problem> {
     let (id, now) = (presented.id.clone(), app.now());
     let found = app.ask(move |store| store.session(&id, now)).await?;
     let found = found.filter(|found| found.digest.is(&presented.digest));
     let session = found.ok_or_else(Problem::unauthenticated)?;
-    if now.duration_since(session.seen) > MINUTE {
+    // A page that looks by itself is nobody who is here.
+    let attended = !headers.contains_key("gig-unattended");
+    if attended && now.duration_since(session.seen) > MINUTE {
         let id = session.id.clone();
         told_unless_kept(app.ask(move |store| store.touch_session(&id, now)).await);
     }

@@ -31,10 +31,10 @@ pub(crate) enum NoRule {
     /// It passes now.
     #[error("there is no rule to write: it is not denied any more")]
     Passes,
-    /// It passes now, by a rule that ends.
+    /// It passes now, by a rule that ends, its policy's or a floor's.
     #[error(
-        "there is no rule to write for an hour: it is not denied until {0}, when the rule that allows it ends; ask for \
-         one that lasts, or again then"
+        "there is no rule to write now: it is not denied until {0}, when a rule that allows it ends; one that lasts can be \
+         asked for where that is its policy's own, and not where it is a floor's"
     )]
     PassesUntil(Moment),
     /// What bounds every policy beneath it.
@@ -175,10 +175,15 @@ impl<'a> Remedies<'a> {
         if let Some(remedy) = self.of(row)? {
             return Ok(Some(remedy));
         }
-        let passes = self.passes(row)?.and_then(|passing| passing.until);
-        match (passes, row.server.as_deref()) {
-            (Some(_), Some(server)) => self.place(server, profile_of(row)),
-            _ => Ok(None),
+        let (true, Some(server)) = (self.passes(row)?.is_some(), row.server.as_deref()) else {
+            return Ok(None);
+        };
+        // Its own rule: what a floor ends no rule beneath it keeps.
+        let now = self.now;
+        let own = self.known(server, profile_of(row))?.0.under(Vec::new());
+        match ends(&own, row, now) {
+            Some(_) => self.place(server, profile_of(row)),
+            None => Ok(None),
         }
     }
 

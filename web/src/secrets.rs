@@ -25,13 +25,6 @@ pub trait Secrets: Send + Sync + 'static {
     /// # Errors
     /// When it is refused, cannot be recorded, or the vault cannot be written: nothing is changed.
     fn change(&self, change: &SecretChange, announce: Announce) -> Result<SecretMade, SecretError>;
-
-    /// The secret whose value stands in one of these texts, which are kept and shown as they are. What only its owner
-    /// opens, or something else keeps, is not looked for. Blocks.
-    ///
-    /// # Errors
-    /// When the vault cannot be read.
-    fn found_in(&self, texts: &[String]) -> Result<Option<String>, SecretError>;
 }
 
 /// What came of a change.

@@ -15,7 +15,16 @@ pub(crate) type Spellings = Vec<Vec<String>>;
 /// The words of a text with their spellings.
 pub(crate) fn spelled(text: &str) -> impl Iterator<Item = Spellings> + '_ {
     let words = text.split(|c: char| !c.is_alphanumeric());
-    words.filter(|word| !word.is_empty()).map(of_word)
+    let words = words.filter(|word| !word.is_empty());
+    let mut others = 0;
+    words.map(move |word| {
+        others += usize::from(!word.is_ascii());
+        // Records are compared with each spelling: nobody makes that long.
+        match others > MOST_OTHERS || word.len() > LONGEST_OTHER {
+            true => vec![words_in(word).collect()],
+            false => of_word(word),
+        }
+    })
 }
 
 /// The word of each spelling that the fewest records have: by which it is looked for.
@@ -53,9 +62,25 @@ fn in_path(word: &str) -> String {
     text
 }
 
+/// Words of one text that are looked for in other spellings.
+const MOST_OTHERS: usize = 16;
+/// Of such a word, in octets.
+const LONGEST_OTHER: usize = 128;
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn few_words_and_short_ones_are_looked_for_in_other_spellings() {
+        let many = "ä ".repeat(MOST_OTHERS + 1);
+        let lengths: Vec<_> = spelled(&many).map(|word| word.len()).collect();
+        assert!(lengths[..MOST_OTHERS].iter().all(|count| *count > 1));
+        assert_eq!(lengths[MOST_OTHERS], 1);
+        let long = "ä".repeat(LONGEST_OTHER / 2 + 1);
+        assert_eq!(spelled(&long).next().unwrap().len(), 1);
+        assert_eq!(spelled("plain").next().unwrap().len(), 1);
+    }
 
     #[test]
     fn a_word_is_spelled_as_paths_and_names_do() {

@@ -142,9 +142,11 @@ pub(crate) fn rotate(args: &SecretRotateArgs) -> anyhow::Result<ExitStatus> {
     };
     let rotated = vault.rotate(&name, &new);
     let version = changes.close(rotated.map_err(anyhow::Error::from))?;
-    let mut before = listed.versions.iter();
-    let had_end = before.any(|one| one.state == VersionState::Current && one.until.is_some());
-    if had_end && args.value.expires.is_none() {
+    let has_end = |listed: &Listed| {
+        let mut versions = listed.versions.iter();
+        versions.any(|one| one.state == VersionState::Current && one.until.is_some())
+    };
+    if has_end(&listed) && !has_end(&vault.listed(&name)?) {
         output::remark([format!(
             "the value of before had an end, and version {version} has none: --expires sets one"
         )])?;

@@ -4,9 +4,8 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use anyhow::bail;
 use gig_policy::{ParseSecretNameError, SecretName};
-use gig_proxy::tls::roots::Roots;
 use gig_vault::{
-    Definition, Keeper as _, RunKeeper, SecretBytes, SystemClock, UseVaultError, Vault,
+    Definition, SecretBytes, UseVaultError, Vault,
     provider::ProviderDefinition,
     vault::{Announced, Listed, NewVersion, NotWitnessed, VersionState, Witness},
 };
@@ -15,10 +14,7 @@ use gig_web::secrets::{
     SecretVersion, Secrets, in_clear_text,
 };
 
-use crate::{
-    fetch::NetworkFetch,
-    secrets::{self as vault, described},
-};
+use crate::secrets::{self as vault, described};
 
 /// At which people stand.
 #[derive(Debug)]
@@ -44,16 +40,6 @@ impl Secrets for VaultDesk {
         let listed = vault::open().map_err(unavailable)?.list();
         let listed = listed.map_err(refused)?;
         Ok(listed.into_iter().map(facts).collect())
-    }
-
-    fn found_in(&self, texts: &[String]) -> Result<Option<String>, SecretError> {
-        if !vault::begun().map_err(unavailable)? {
-            return Ok(None);
-        }
-        let keeper = vault::open().and_then(watching).map_err(unavailable)?;
-        let guarded = keeper.guarded();
-        let found = vault::guarded_in(&guarded, texts.iter());
-        Ok(found.map(|name| name.as_str().to_owned()))
     }
 
     fn change(&self, change: &SecretChange, announce: Announce) -> Result<SecretMade, SecretError> {
@@ -100,13 +86,6 @@ impl Secrets for VaultDesk {
         };
         Ok(SecretMade { version, warnings })
     }
-}
-
-/// Knows the vault's values, and asks nobody for one.
-fn watching(vault: Arc<Vault>) -> anyhow::Result<RunKeeper> {
-    let fetch = NetworkFetch::new(Roots::system(), None);
-    let builder = RunKeeper::builder(Arc::new(fetch), Arc::new(SystemClock));
-    Ok(builder.vault(vault).build()?)
 }
 
 /// What a person should know of a secret that was given this value.

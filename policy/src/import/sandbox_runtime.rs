@@ -1,12 +1,14 @@
 //! Settings of sandbox-runtime (`srt`): `network.allowedDomains`, `deniedDomains`, and which hosts its
 //! proxy does not open.
 
+use std::collections::HashSet;
+
 use super::{
     Ports, Reading, SHOWN,
     denials::{self, above},
     node, split_port,
 };
-use crate::{draft::DraftEntry, host_pattern::HostPattern};
+use crate::host_pattern::HostPattern;
 
 pub(super) fn read(text: &str, reading: &mut Reading) {
     let Some(root) = node::root(text, reading) else {
@@ -25,6 +27,7 @@ pub(super) fn read(text: &str, reading: &mut Reading) {
         .into_iter()
         .filter_map(|(text, line)| Pinned::of(&text, line, reading))
         .collect();
+    let known = Known::of(&pinned);
     for (text, line) in node::texts(node::field(network, "allowedDomains")) {
         let (host, port) = split_port(&text);
         let Some(mut entry) = reading.target(host, line) else {
@@ -37,30 +40,10 @@ pub(super) fn read(text: &str, reading: &mut Reading) {
             },
             None => reading.narrowed_ports(line, Ports::AnyAllowed),
         }
-        entry.passthrough = pinned.iter().any(|one| one.covers(host, port));
+        entry.passthrough = known.cover(host, port);
         reading.allow(entry);
     }
-    // What is within an entry that is wider is opened with it here.
-    for one in &pinned {
-        let entries = reading.entries.iter();
-        let is_said = entries
-            .clone()
-            .any(|entry| entry.passthrough && one.is_of(entry));
-        let wider = entries
-            .filter(|entry| !entry.passthrough)
-            .find_map(|entry| one.wider(entry));
-        if let Some(wider) = wider {
-            let message = format!(
-                "{} was not opened, and {wider} is, which it belongs to: allow it by an entry of its own with `tls: passthrough`, \
-                 and list what else is needed in place of {wider}",
-                one.text
-            );
-            reading.narrowed(one.line, message);
-        } else if !is_said {
-            let message = format!("{} was not opened, and no entry allows it", one.text);
-            reading.narrowed(one.line, message);
-        }
-    }
+    tell_unsaid(&pinned, reading);
     for (text, line) in node::texts(node::field(network, "deniedDomains")) {
         let (host, port) = split_port(&text);
         if host == "*" && port.is_none() {
@@ -112,35 +95,72 @@ impl Pinned {
             }
         }
     }
+}
 
-    /// Whether it speaks of all of an allowed one.
-    fn covers(&self, host: &str, port: Option<&str>) -> bool {
-        let same_port = self.port.is_none() || self.port.as_deref() == port;
-        let allowed = HostPattern::parse(host);
-        same_port && allowed.is_ok_and(|allowed| self.host == allowed || self.is_above(&allowed))
-    }
+/// The same, as it is looked up: lists on both sides are long.
+struct Known<'a> {
+    /// Each with the ports that it is of; `None`: every one.
+    exact: HashSet<(&'a HostPattern, Option<&'a str>)>,
+    /// The bases of wildcards.
+    below: HashSet<(&'a str, Option<&'a str>)>,
+}
 
-    fn is_above(&self, other: &HostPattern) -> bool {
-        match &self.host {
-            HostPattern::Below(base) => above(other).any(|name| name == base.as_str()),
-            HostPattern::Exact(_) => false,
+impl<'a> Known<'a> {
+    fn of(pinned: &'a [Pinned]) -> Self {
+        let port = |one: &'a Pinned| one.port.as_deref();
+        let base = |one: &'a Pinned| match &one.host {
+            HostPattern::Below(base) => Some((base.as_str(), port(one))),
+            HostPattern::Exact(_) => None,
+        };
+        Self {
+            exact: pinned.iter().map(|one| (&one.host, port(one))).collect(),
+            below: pinned.iter().filter_map(base).collect(),
         }
     }
 
-    fn is_of(&self, entry: &DraftEntry) -> bool {
-        let pattern = denials::pattern(entry);
-        pattern.is_some_and(|pattern| self.host == pattern || self.is_above(&pattern))
-    }
-
-    /// The entry, where that is wider than this.
-    fn wider(&self, entry: &DraftEntry) -> Option<HostPattern> {
-        let pattern = denials::pattern(entry)?;
-        let HostPattern::Below(base) = &pattern else {
-            // The host is the same, and its port another's.
-            return (pattern == self.host).then_some(pattern);
+    /// Whether one of them speaks of all of an allowed one.
+    fn cover(&self, host: &str, port: Option<&str>) -> bool {
+        let Ok(allowed) = HostPattern::parse(host) else {
+            return false;
         };
-        let is_wider = above(&self.host).any(|name| name == base.as_str()) || pattern == self.host;
-        is_wider.then(|| pattern.clone())
+        let mut ports = [None, port].into_iter();
+        ports.any(|port| {
+            let itself = self.exact.contains(&(&allowed, port));
+            itself || above(&allowed).any(|base| self.below.contains(&(base, port)))
+        })
+    }
+}
+
+/// Tells of each that no entry says: what is within an entry that is wider is opened with it here.
+fn tell_unsaid(pinned: &[Pinned], reading: &mut Reading) {
+    let (mut opened, mut said) = (HashSet::new(), HashSet::new());
+    for entry in &reading.entries {
+        let Some(pattern) = denials::pattern(entry) else {
+            continue;
+        };
+        if !entry.passthrough {
+            opened.insert(pattern);
+            continue;
+        }
+        said.extend(above(&pattern).map(|base| format!("*.{base}")));
+        said.insert(pattern.to_string());
+    }
+    for one in pinned {
+        let bases = above(&one.host).map(|base| format!("*.{base}"));
+        let names = std::iter::once(one.host.to_string()).chain(bases);
+        let wider = names
+            .filter_map(|name| HostPattern::parse(&name).ok())
+            .find(|name| opened.contains(name));
+        let message = match wider {
+            Some(wider) => format!(
+                "{} was not opened, and {wider} is, which it belongs to: allow it by an entry of its own with `tls: passthrough`, \
+                 and list what else is needed in place of {wider}",
+                one.text
+            ),
+            None if said.contains(&one.host.to_string()) => continue,
+            None => format!("{} was not opened, and no entry allows it", one.text),
+        };
+        reading.narrowed(one.line, message);
     }
 }
 

@@ -52,6 +52,7 @@ mod run;
 pub mod stream;
 mod style;
 mod validators;
+mod whole;
 pub mod work;
 mod wrap;
 

@@ -97,12 +97,18 @@ fn check(request: &Value) {
                     "eventName",
                     "body",
                     "attributes",
+                    "traceId",
+                    "spanId",
                 ];
                 only(record, &fields);
                 for time in ["timeUnixNano", "observedTimeUnixNano"] {
                     assert!(record[time].as_str().unwrap().parse::<u64>().unwrap() > 0);
                 }
                 assert!((1..=24).contains(&record["severityNumber"].as_u64().unwrap()));
+                for (id, length) in [("traceId", 32), ("spanId", 16)] {
+                    let id = record.get(id).map(|id| id.as_str().unwrap().len());
+                    assert!(id.is_none_or(|id| id == length), "{record}");
+                }
                 assert!(record["body"]["stringValue"].is_string());
                 attributes(&record["attributes"]);
             }

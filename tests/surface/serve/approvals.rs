@@ -165,7 +165,7 @@ fn a_proposal_is_looked_at_approved_in_the_console_and_recorded_with_both_names(
     let id = office.proposed(&office.put(&office.ben, 1, TWO));
     let overview = office.page(&office.cem, "/");
     assert!(
-        overview.contains("<li><b>1</b><span><a href=\"/approvals\">waiting"),
+        overview.contains("<b>1</b><span><a href=\"/approvals\">waiting"),
         "{overview}"
     );
     let listed = office.page(&office.cem, "/approvals");

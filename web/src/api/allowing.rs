@@ -152,6 +152,8 @@ pub(crate) async fn by_rule(
                      `host`";
         return Err(conflict("path", words.to_owned()));
     }
+    // One after the other: what waits of the same person is built upon, and nothing of it is lost.
+    let _one = app.allowing.lock().await;
     let planned = planned(app, caller, &row, (wanted.width, wanted.lasting)).await?;
     if wanted.shown.is_some_and(|shown| shown != planned.mark()) {
         return Err(Problem::meanwhile(

@@ -213,7 +213,6 @@ pub(crate) async fn save_server(
     let name: Name = name.parse()?;
     check(&spec)?;
     hands_nothing_in(app, &spec).await?;
-    holds_no_value(app, &spec).await?;
     let (new, expected) = match built_on {
         BuiltOn::Nothing => (true, None),
         BuiltOn::Tag(tag) => (false, Some(tag)),
@@ -257,24 +256,6 @@ async fn hands_nothing_in(app: &App, spec: &ServerSpec) -> Result<(), Problem> {
         "secret {} is marked entrusted: a program of `gig run` may hold its value, and no server's; set one that is not \
          marked, for which the server gets a sentinel",
         secret.name
-    );
-    let status = StatusCode::UNPROCESSABLE_ENTITY;
-    Err(Problem::new(status, "server", words))
-}
-
-/// Refuses a value of the vault: what a server is registered with is kept and shown in clear text, and reaches its
-/// program. Where the vault cannot be asked the start refuses it.
-async fn holds_no_value(app: &App, spec: &ServerSpec) -> Result<(), Problem> {
-    let secrets = Arc::clone(&app.secrets);
-    let texts = spec.command.iter().chain(spec.env.values()).cloned();
-    let texts: Vec<String> = texts.collect();
-    let found = app.aside(move || secrets.found_in(&texts)).await;
-    let Ok(Ok(Some(name))) = found else {
-        return Ok(());
-    };
-    let words = format!(
-        "the command or a variable holds the value of secret {name}: name the secret instead, and have the program read \
-         ${name}, which holds a sentinel"
     );
     let status = StatusCode::UNPROCESSABLE_ENTITY;
     Err(Problem::new(status, "server", words))

@@ -193,7 +193,8 @@ fn one_of(
     value: Zeroizing<String>,
     lines: Zeroizing<String>,
 ) -> Result<Zeroizing<String>, Problem> {
-    match (value.is_empty(), lines.is_empty()) {
+    // A line end alone was typed by mistake.
+    match (value.is_empty(), lines.trim().is_empty()) {
         (false, false) => Err(twofold("a value and one of several lines")),
         (_, true) => Ok(value),
         // Forms send the line ends of the network; keys and certificates have those of files.

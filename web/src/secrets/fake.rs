@@ -18,14 +18,6 @@ impl Secrets for FakeSecrets {
         Ok(self.0.lock().clone())
     }
 
-    /// Of a secret without a value its name stands for it.
-    fn found_in(&self, texts: &[String]) -> Result<Option<String>, SecretError> {
-        let kept = self.0.lock();
-        let mut names = kept.iter().map(|one| &one.name);
-        let is_in = |name: &&String| texts.contains(&format!("value of {name}"));
-        Ok(names.find(is_in).cloned())
-    }
-
     fn change(&self, change: &SecretChange, announce: Announce) -> Result<SecretMade, SecretError> {
         let mut kept = self.0.lock();
         let there = kept.iter().position(|one| one.name == change.name);

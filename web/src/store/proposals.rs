@@ -353,7 +353,7 @@ pub(super) fn one(db: &Transaction<'_>, id: u64) -> Result<Option<Proposal>, Dat
 }
 
 /// What this person proposed for a policy (and a server) that waits and could be approved still: what they propose next takes
-/// its place.
+/// its place. Of a token's, or of theirs beside a token's, nothing goes on under the other name.
 pub(super) fn own(
     db: &Transaction<'_>,
     actor: &Actor,
@@ -370,9 +370,10 @@ pub(super) fn own(
     };
     let (kind, subject) = Draft::written(policy, server);
     let sql = "SELECT id FROM proposals
-               WHERE state = 'pending' AND kind = ?1 AND subject = ?2 AND lower(person) = lower(?3)
+               WHERE state = 'pending' AND kind = ?1 AND subject = ?2 AND lower(person) = lower(?3) AND author = ?4
                ORDER BY id DESC LIMIT 1";
-    let id = db.query_row(sql, (kind.as_str(), &subject, &person), |row| row.get(0));
+    let whose = (kind.as_str(), &subject, &person, &*actor.name);
+    let id = db.query_row(sql, whose, |row| row.get(0));
     let Some(id) = id.optional()? else {
         return Ok(None);
     };

@@ -1,4 +1,4 @@
-//! A record that is followed: while its database is away it is asked again, and that is said once.
+//! A record that is followed: while its database does not answer it is asked again, and why is said once.
 //!
 //! Of a file this changes nothing: what is wrong with that time does not mend. The first look is nobody's to wait for
 //! either, so that a name that was mistyped is told at once.
@@ -30,17 +30,20 @@ impl Patient {
         ask: impl Fn(&mut dyn Log) -> Result<T, ReadLogError>,
     ) -> Result<T, ReadLogError> {
         let mut pause = FIRST_PAUSE;
+        let mut said = String::new();
         loop {
             let answer = ask(self.log.as_mut());
-            let is_first = pause == FIRST_PAUSE;
             let Err(ReadLogError::Store(error)) = &answer else {
-                if !is_first {
+                if !said.is_empty() {
                     remark("the record is read again".to_owned());
                 }
                 return answer;
             };
-            if is_first {
-                remark(format!("{error} ({}): trying again", error.source));
+            // Once, and again where it is something else by now.
+            let words = format!("{error} ({}): trying again", error.source);
+            if words != said {
+                remark(words.clone());
+                said = words;
             }
             std::thread::sleep(pause);
             pause = (pause * 2).min(LAST_PAUSE);

@@ -5,7 +5,11 @@ use std::{collections::VecDeque, fmt, sync::Arc};
 use bytes::Bytes;
 use gig_policy::DenyReason;
 
-use super::{Found, Scrub, Scrubbers, grpc::Messages};
+use super::{
+    Found, Scrub, Scrubbers,
+    grpc::Messages,
+    whole::{MOST_OF_WHOLE, WholeCoded},
+};
 use crate::credential::{
     coding::{DecodeError, Decoder},
     memory::{NoMemory, Share},
@@ -46,18 +50,6 @@ enum Way {
     Whole(Box<WholeCoded>),
 }
 
-/// A short body in a coding that was not asked for.
-struct WholeCoded {
-    decoder: Decoder,
-    /// Looks at what came, as above.
-    raw: Scrubbers,
-    came: Vec<u8>,
-    /// What came of it decoded, with sentinels; none once that was too long.
-    plain: Option<Vec<u8>>,
-    /// What both hold.
-    share: Share,
-}
-
 /// What became of a body that was read whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Became {
@@ -78,6 +70,9 @@ pub enum Stopped {
     /// It holds a value where none can be replaced.
     #[error("a coded body that was not asked for holds a secret's value")]
     Value,
+    /// A short one becomes more than anybody looks through.
+    #[error("a short body becomes more than {MOST_OF_WHOLE} octets when it is decoded")]
+    Much,
     /// There is no memory to look into it.
     #[error(transparent)]
     NoMemory(#[from] NoMemory),
@@ -89,7 +84,7 @@ impl Stopped {
     pub const fn reason(self) -> DenyReason {
         match self {
             Self::Broken | Self::Value => DenyReason::OriginProtocol,
-            Self::NoMemory(_) => DenyReason::DecoderLimit,
+            Self::Much | Self::NoMemory(_) => DenyReason::DecoderLimit,
         }
     }
 }
@@ -162,13 +157,7 @@ impl Work {
         raw: Scrubbers,
         rewriter: Rewriter,
     ) -> Box<Self> {
-        let way = Way::Whole(Box::new(WholeCoded {
-            decoder,
-            raw,
-            came: Vec::new(),
-            plain: Some(Vec::new()),
-            share,
-        }));
+        let way = Way::Whole(Box::new(WholeCoded::of(decoder, raw, share)));
         Box::new(Self { way, rewriter })
     }
 
@@ -195,11 +184,7 @@ impl Work {
                 *length += data.len();
                 waiting.push_back(data);
             }
-            Way::Whole(whole) => {
-                whole.decoder.push(&data);
-                drop(whole.raw.pass(data.clone()));
-                whole.came.extend_from_slice(&data);
-            }
+            Way::Whole(whole) => whole.feed(data),
         }
     }
 
@@ -365,56 +350,13 @@ impl Way {
         match self {
             Self::Plain(_) | Self::Decoded(_) => None,
             Self::Looked { raw, .. } => Some(raw),
-            Self::Whole(whole) => Some(&mut whole.raw),
-        }
-    }
-}
-
-impl WholeCoded {
-    /// Decodes some of it; false where there is nothing to decode.
-    fn step(&mut self, rewriter: &mut Rewriter) -> Result<bool, Stopped> {
-        let mut octets = Vec::new();
-        if !self.decoder.step(&mut octets)? {
-            return Ok(false);
-        }
-        let mut changed = Vec::new();
-        rewriter.push(&octets, &mut changed)?;
-        self.keep(&changed, rewriter)?;
-        Ok(true)
-    }
-
-    fn keep(&mut self, more: &[u8], rewriter: &mut Rewriter) -> Result<(), Stopped> {
-        let length = self.plain.as_ref().map_or(0, Vec::len) + more.len();
-        match &mut self.plain {
-            Some(plain) if length <= MOST => plain.extend_from_slice(more),
-            // A little that becomes much is looked into all the same.
-            plain => *plain = None,
-        }
-        if self.plain.is_none() && rewriter.scrubbers().has_found() {
-            return Err(Stopped::Value);
-        }
-        let kept = self.plain.as_ref().map_or(0, Vec::len);
-        Ok(self.share.set(self.came.len() + kept)?)
-    }
-
-    fn finish(&mut self, rewriter: &mut Rewriter) -> Result<Vec<u8>, Stopped> {
-        self.decoder.end()?;
-        let mut last = Vec::new();
-        rewriter.finish(&mut last)?;
-        self.keep(&last, rewriter)?;
-        last.clear();
-        self.raw.finish(&mut last)?;
-        let holds_value = rewriter.scrubbers().has_found() || self.raw.has_found();
-        match self.plain.take() {
-            _ if !holds_value => Ok(std::mem::take(&mut self.came)),
-            Some(plain) => Ok(plain),
-            None => Err(Stopped::Value),
+            Self::Whole(whole) => Some(whole.raw()),
         }
     }
 }
 
 impl Rewriter {
-    const fn scrubbers(&mut self) -> &mut Scrubbers {
+    pub(super) const fn scrubbers(&mut self) -> &mut Scrubbers {
         match self {
             Self::Body(scrubbers) => scrubbers,
             Self::Messages(messages) => messages.scrubbers(),
@@ -486,4 +428,4 @@ impl fmt::Debug for Work {
 }
 
 /// Octets of a coded body that wait for whether they hold a value, and of one that is read whole, decoded.
-const MOST: usize = 256 * 1024;
+pub(super) const MOST: usize = 256 * 1024;

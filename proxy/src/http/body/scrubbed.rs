@@ -307,7 +307,7 @@ pub async fn gather(
                     work.renew(&newer);
                 }
                 work.feed(data);
-                steps(&mut work, &mut out).map_err(unread)?;
+                steps(&mut work, &mut out).await.map_err(unread)?;
             }
             Err(frame) => trailers = frame.into_trailers().ok(),
         }
@@ -321,11 +321,12 @@ pub async fn gather(
     Ok((Gathered::of(out.into(), trailers), became, received))
 }
 
-fn steps(work: &mut Work, out: &mut Vec<u8>) -> Result<(), Stopped> {
+/// Lets others have their turn: a little that is coded may become much.
+async fn steps(work: &mut Work, out: &mut Vec<u8>) -> Result<(), Stopped> {
     loop {
         match work.step()? {
             Step::Out(data) => out.extend_from_slice(&data),
-            Step::On => {}
+            Step::On => tokio::task::yield_now().await,
             Step::Dry => return Ok(()),
         }
     }

@@ -16,8 +16,9 @@ const VALUES: [(&str, &str); 3] = [
     ("THIRD", "value-of-the-third-secret-3Wz8"),
 ];
 
-/// Sends a value to where requests are allowed.
+/// Sends a value, put together by its program, to where requests are allowed.
 fn ask(port: u16, value: &str) -> String {
+    let value = value.replace("-of-", "-o''f-");
     format!(
         "NO_PROXY= no_proxy= curl -s -m 60 -o /dev/null -x \"$HTTPS_PROXY\" -H 'X-Token: {value}' \
          http://127.0.0.1:{port}/open"

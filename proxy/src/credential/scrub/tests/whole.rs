@@ -57,6 +57,9 @@ fn a_little_that_becomes_much_is_kept_by_nobody_and_cut_where_it_holds_a_value()
     let harmless = gzip("x", &much, "");
     let same = Ok((harmless.clone(), Became::Same));
     assert_eq!(whole(&scrub, &harmless, 1000), same);
+    // Two layers of it are a bomb; nobody is looked after meanwhile.
+    let bomb = gzip("x", &" ".repeat((64 << 20) + 1), "");
+    assert_eq!(whole(&scrub, &bomb, 1000), Err(Stopped::Much));
     for holds in [format!("{VALUE} {much}"), format!("{much} {VALUE}")] {
         let holds = gzip("x", &holds, "");
         assert_eq!(whole(&scrub, &holds, 1000), Err(Stopped::Value));

@@ -48,3 +48,34 @@ async fn what_passes_for_an_hour_can_be_made_to_last_and_is_told_to_end() {
     let detail = again.json()["detail"].to_string();
     assert!(detail.contains("not denied any more"), "{detail}");
 }
+
+#[tokio::test]
+async fn what_a_floor_ends_no_rule_beneath_it_is_written_for() {
+    let appliance = Furnished::new().await;
+    let editor = appliance.token("dan", Role::Editor, ("", ""));
+    let save = |name: &str, document: &str| {
+        appliance.lab.make(&Change::SavePolicy {
+            name: name.parse().unwrap(),
+            expected: None,
+            document: document.to_owned(),
+            reason: String::new(),
+            secrets: crate::store::Vouched::Freely,
+        });
+    };
+    save(
+        "bounds",
+        "version: 1\negress:\n  - {host: new.example, expires: \"2099-01-01T00:00:00Z\"}\n",
+    );
+    save("p", "version: 1\negress:\n  - host: new.example\n");
+    appliance.lab.make(&Change::SetFloor {
+        place: Place::Server("docs".to_owned()),
+        policy: Some("bounds".to_owned()),
+        expected: None,
+    });
+    let before = document(&appliance, "p");
+    let refused = allow(&appliance, ALLOW, &editor, &json!({"for": "ever"})).await;
+    assert_eq!(refused.status, 409, "{refused:?}");
+    let detail = refused.json()["detail"].to_string();
+    assert!(detail.contains("not denied until 2099-01-01"), "{detail}");
+    assert_eq!(document(&appliance, "p"), before);
+}

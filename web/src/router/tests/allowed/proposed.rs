@@ -93,3 +93,50 @@ async fn who_edits_what_they_proposed_a_change_of_is_told_so() {
     assert!(page(of(Role::Editor)).await.contains(told));
     assert!(!page(of(Role::Admin)).await.contains(told));
 }
+
+#[tokio::test]
+async fn what_is_allowed_at_once_waits_together_and_nothing_goes_on_under_another_name() {
+    let appliance = Furnished::ruled().await;
+    let token = appliance.token("dan", Role::Editor, ("", ""));
+    let mut hosts = vec!["new.example".to_owned()];
+    let mut places = vec![ALLOW.to_owned()];
+    for number in 0..4 {
+        let host = format!("h{number}.example");
+        appliance
+            .record([denial(&appliance.sandbox, ("ana", &host, "/y"))])
+            .await;
+        let found = format!("GET /api/v1/audit?host={host}");
+        let found = appliance.ask(Ask {
+            token: &token,
+            ..Ask::of(&found)
+        });
+        let id = found.await.json()["records"][0]["id"].clone();
+        places.push(format!("POST /api/v1/audit/{}/allow", id.as_str().unwrap()));
+        hosts.push(host);
+    }
+    let ever = json!({"for": "ever"});
+    let asked = places
+        .iter()
+        .map(|what| allow(&appliance, what, &token, &ever));
+    let answers = futures_util::future::join_all(asked).await;
+    assert!(answers.iter().all(|one| one.status == 202), "{answers:?}");
+    let store = &appliance.lab.store;
+    let pending = store.proposals(true, None, 50).unwrap().into_iter();
+    let pending = pending.filter_map(|one| store.proposal(one.id).unwrap());
+    let mine: Vec<_> = pending
+        .filter(|one| one.draft.value.contains("new.example"))
+        .collect();
+    assert_eq!(mine.len(), 1, "{mine:?}");
+    for host in &hosts {
+        assert!(mine[0].draft.value.contains(host), "{mine:?}");
+    }
+    // What a token asked for is not the same person's by their own hand.
+    let other = appliance.token("dan", Role::Editor, ("", ""));
+    let made = allow(&appliance, &places[1], &other, &ever).await;
+    assert_eq!(made.status, 202, "{made:?}");
+    let value = made.json()["value"].as_str().unwrap().to_owned();
+    assert!(
+        value.contains("h0.example") && !value.contains("new.example"),
+        "{value}"
+    );
+}
