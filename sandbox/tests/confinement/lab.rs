@@ -50,7 +50,8 @@ pub(crate) fn am_root() -> bool {
 fn program() -> &'static Path {
     static COPY: OnceLock<PathBuf> = OnceLock::new();
     COPY.get_or_init(|| {
-        let dir = std::env::temp_dir().join(format!("gig-confinement-{}", std::process::id()));
+        remove_left();
+        let dir = std::env::temp_dir().join(format!("{COPIES}{}", std::process::id()));
         fs::create_dir_all(&dir).expect("a directory");
         fs::set_permissions(&dir, fs::Permissions::from_mode(0o755)).expect("its mode");
         let copy = dir.join("confine");
@@ -58,6 +59,23 @@ fn program() -> &'static Path {
         copy
     })
 }
+
+/// Copies of processes that are no more: none outlives the next by much.
+fn remove_left() {
+    let entries = fs::read_dir(std::env::temp_dir()).into_iter().flatten();
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let process = name.to_str().and_then(|name| name.strip_prefix(COPIES));
+        let is_over = |process: &&str| !Path::new("/proc").join(process).exists();
+        if process.filter(is_over).is_some() {
+            // Another does the same at this moment.
+            fs::remove_dir_all(entry.path()).ok();
+        }
+    }
+}
+
+/// What folders with a copy of this program are called, before their process.
+const COPIES: &str = "gig-confinement-";
 
 /// A directory that the one who starts the sandbox owns.
 pub(crate) fn own_directory(who: Who) -> tempfile::TempDir {

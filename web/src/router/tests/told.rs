@@ -250,7 +250,7 @@ async fn what_could_not_be_done_is_told_among_the_sections_with_the_way_back() {
         ];
         appliance.send(what, &fields, "policy=x").await
     };
-    let sections = "<nav aria-label=\"Sections\">";
+    let sections = "<nav aria-label=\"Sections\"";
     let from = "http://127.0.0.1/policies?x=1";
     for (what, cookie, status, title) in [
         ("GET /policies/none", &cookies[4], 404, "Not found"),
