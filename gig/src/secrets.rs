@@ -180,9 +180,13 @@ pub(crate) fn misplaced(secret: &gig_vault::Secret, policy: &gig_policy::Policy)
 pub(crate) fn holds(text: &[u8], secret: &gig_vault::Secret) -> bool {
     secret.parts.iter().any(|part| {
         let value = part.value.expose();
-        text == value
-            || (value.len() >= SHORTEST && text.windows(value.len()).any(|window| window == value))
+        text == value || stands_in(text, value)
     })
+}
+
+/// Whether a value that is long enough to be looked for stands somewhere in `text`.
+fn stands_in(text: &[u8], value: &[u8]) -> bool {
+    value.len() >= SHORTEST && text.windows(value.len()).any(|window| window == value)
 }
 
 /// The secret of which one of these texts holds a value, in use or remembered.
@@ -191,12 +195,8 @@ pub(crate) fn guarded_in<'g, 't>(
     texts: impl Iterator<Item = &'t String> + Clone,
 ) -> Option<&'g SecretName> {
     let is_in = |value: &[u8]| {
-        let holds = |text: &String| {
-            text.as_bytes()
-                .windows(value.len())
-                .any(|part| part == value)
-        };
-        value.len() >= SHORTEST && texts.clone().any(holds)
+        let mut texts = texts.clone();
+        texts.any(|text| stands_in(text.as_bytes(), value))
     };
     let mut values = guarded.values.iter();
     // What a shell or a file puts around it is not of it.

@@ -90,13 +90,6 @@ pub fn import(
     Ok(imported)
 }
 
-/// In which ports another's entry was wider than ours is.
-#[derive(Debug, Clone, Copy)]
-enum Ports {
-    /// Allowed without one.
-    AnyAllowed,
-}
-
 /// What is gathered while a document is read.
 #[derive(Debug, Default)]
 struct Reading {
@@ -132,14 +125,10 @@ impl Reading {
         self.narrowed.insert(Remark { line, message });
     }
 
-    /// Tells that a host that was allowed, or denied, at one port or at every one is so at others here.
-    fn narrowed_ports(&mut self, line: u64, of: Ports) {
-        let message = match of {
-            Ports::AnyAllowed => {
-                "a host without a port was allowed at every port, and is at 443 and 80 here: add `ports` where others \
-                 are needed"
-            }
-        };
+    /// Tells that a host that was allowed at every port is allowed at two here.
+    fn narrowed_ports(&mut self, line: u64) {
+        let message = "a host without a port was allowed at every port, and is at 443 and 80 here: add `ports` where others \
+                       are needed";
         self.narrowed(line, message);
     }
 
@@ -258,12 +247,12 @@ impl Reading {
 
     /// Denies a host, whatever allows it.
     fn deny(&mut self, text: &str, line: u64) {
-        self.deny_after(0, text, line);
+        self.deny_at(None, (0, text, line));
     }
 
     /// Denies a host to what is allowed from here on.
     fn deny_from_here(&mut self, text: &str, line: u64) {
-        self.deny_after(self.entries.len(), text, line);
+        self.deny_at(None, (self.entries.len(), text, line));
     }
 
     /// Denies one port of a host, or of every host (`*`), whatever allows it.
@@ -282,10 +271,6 @@ impl Reading {
         }
     }
 
-    fn deny_after(&mut self, spared: usize, text: &str, line: u64) {
-        self.deny_at(None, (spared, text, line));
-    }
-
     fn deny_at(&mut self, port: Option<Port>, (spared, text, line): (usize, &str, u64)) {
         match HostPattern::parse(text) {
             Ok(pattern) => self.denied.push(Denied {
@@ -295,9 +280,7 @@ impl Reading {
                 spared,
             }),
             Err(_) => {
-                let at = port
-                    .map(|port| format!(":{}", port.get()))
-                    .unwrap_or_default();
+                let at = denials::at(port);
                 let message = format!(
                     "{text}{at} was denied, and there are no deny rules here: look whether an entry allows it"
                 );

@@ -66,19 +66,13 @@ pub(crate) fn propose(
     (width, until): (Width, Option<Moment>),
 ) -> Option<Proposal> {
     let rule = Entry::of(row, width, until)?;
-    let (asked, address) = (asked(row)?, address(row));
-    let last = until.map_or(i64::MAX, |end| end.unix() - 1);
-    let last = Moment::from_unix(last);
+    asked(row)?;
     let with = insert(document, &rule).filter(|with| {
         let old = document::compile(name, 0, document, None);
         let new = document::compile(name, 0, with, None);
         match (old, new) {
             // Another rule may treat the host otherwise and decide all the same.
-            (Ok(old), Ok(new)) => {
-                // By itself, where it stays longer than another that lets it pass now.
-                let new_alone = new.as_of(last);
-                adds_one(&old, &new) && new_alone.covers(&asked, address).is_ok()
-            }
+            (Ok(old), Ok(new)) => adds_one(&old, &new) && lets_pass(&new, row, until),
             _ => false,
         }
     });
@@ -89,6 +83,14 @@ pub(crate) fn propose(
         },
         document: with,
     })
+}
+
+/// Whether a policy lets a record's request pass to the last moment before `until`, or for ever: what ends sooner takes no
+/// part.
+pub(crate) fn lets_pass(policy: &Policy, row: &Row, until: Option<Moment>) -> bool {
+    let last = until.map_or(i64::MAX, |end| end.unix() - 1);
+    let policy = policy.as_of(Moment::from_unix(last));
+    asked(row).is_some_and(|asked| policy.covers(&asked, address(row)).is_ok())
 }
 
 /// How a new document begins.

@@ -25,12 +25,13 @@ pub fn request(records: &[Found]) -> Option<String> {
 fn span(row: &Row) -> Option<Value> {
     let sandbox = row.sandbox.as_deref()?;
     let denied = row.verdict.as_deref() == Some("deny");
-    let (own, name) = match row.event.as_str() {
-        "response" => (asked(row), name(row)),
-        "connect" | "request" | "dns" | "secret.misuse" if denied => (self::denied(row), name(row)),
-        "sandbox.exit" => (String::new(), "sandbox"),
+    let name = match row.event.as_str() {
+        "response" => name(row),
+        "connect" | "request" | "dns" | "secret.misuse" if denied => name(row),
+        "sandbox.exit" => "sandbox",
         _ => return None,
     };
+    let own = own(row);
     let (trace, id) = ids(row, sandbox, &own);
     let end = moment(row).as_nanosecond();
     let took = i128::from(row.duration_ms.unwrap_or_default()) * 1_000_000;
@@ -57,19 +58,21 @@ fn span(row: &Row) -> Option<Value> {
 /// In which trace and span a record is, where it is of a sandbox: of its request or connection, of what was denied, or of
 /// the sandbox itself.
 pub(super) fn place(row: &Row) -> Option<(String, String)> {
-    let sandbox = row.sandbox.as_deref()?;
-    let own = match (row.verdict.as_deref(), row.event.as_str()) {
-        (_, "sandbox.start" | "sandbox.exit") => String::new(),
-        (Some("deny"), "connect" | "request" | "dns" | "secret.misuse") => denied(row),
-        _ if row.request.is_some() || row.conn.is_some() => asked(row),
-        _ => String::new(),
-    };
-    Some(ids(row, sandbox, &own))
+    Some(ids(row, row.sandbox.as_deref()?, &own(row)))
 }
 
-/// What was denied is of itself alone.
-fn denied(row: &Row) -> String {
-    format!("denied {}", row.seq)
+/// What tells its span from others of the sandbox; empty for the sandbox's own.
+fn own(row: &Row) -> String {
+    match (row.verdict.as_deref(), row.event.as_str()) {
+        (_, "sandbox.start" | "sandbox.exit") => String::new(),
+        // What was denied is of itself alone.
+        (Some("deny"), "connect" | "request" | "dns" | "secret.misuse") => {
+            format!("denied {}", row.seq)
+        }
+        (_, "response") => asked(row),
+        _ if row.request.is_some() || row.conn.is_some() => asked(row),
+        _ => String::new(),
+    }
 }
 
 /// What an outcome is of.

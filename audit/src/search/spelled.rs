@@ -3,21 +3,18 @@
 //!
 //! Whoever looks for `straße` finds it in `/stra%C3%9Fe` and in `xn--strae-oqa.example`, too.
 
-use std::fmt::Write as _;
-
 use gig_policy::Host;
+use percent_encoding::{CONTROLS, utf8_percent_encode};
 
-use super::term::words_in;
+use super::term::{bare_words, words_in};
 
 /// One word that is looked for: each of its spellings, as words that all have to be there.
 pub(crate) type Spellings = Vec<Vec<String>>;
 
 /// The words of a text with their spellings.
 pub(crate) fn spelled(text: &str) -> impl Iterator<Item = Spellings> + '_ {
-    let words = text.split(|c: char| !c.is_alphanumeric());
-    let words = words.filter(|word| !word.is_empty());
     let mut others = 0;
-    words.map(move |word| {
+    bare_words(text).map(move |word| {
         others += usize::from(!word.is_ascii());
         // Records are compared with each spelling: nobody makes that long.
         match others > MOST_OTHERS || word.len() > LONGEST_OTHER {
@@ -41,25 +38,14 @@ fn of_word(word: &str) -> Spellings {
     }
     let small = word.to_lowercase();
     for one in [word, &small] {
-        spellings.push(words_in(&in_path(one)).collect());
+        let in_path = utf8_percent_encode(one, CONTROLS).to_string();
+        spellings.push(words_in(&in_path).collect());
     }
     if let Ok(Host::Name(name)) = Host::parse(&small) {
         spellings.push(words_in(name.as_str()).collect());
     }
     spellings.dedup();
     spellings
-}
-
-fn in_path(word: &str) -> String {
-    let mut text = String::new();
-    for octet in word.bytes() {
-        // Writing to a text does not fail.
-        let _written = match octet.is_ascii() {
-            true => write!(text, "{}", char::from(octet)),
-            false => write!(text, "%{octet:02X}"),
-        };
-    }
-    text
 }
 
 /// Words of one text that are looked for in other spellings.

@@ -171,16 +171,20 @@ fn bounded<'t>(texts: impl Iterator<Item = &'t String>, each: &mut impl FnMut(&s
     words.take(MOST_WORDS).for_each(|word| each(&word));
 }
 
-/// The words of one text, in lower case.
-pub(crate) fn words_in(text: &str) -> impl Iterator<Item = String> + '_ {
+/// The words of one text, as they stand there.
+pub(crate) fn bare_words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_alphanumeric())
         .filter(|word| !word.is_empty())
-        .map(|word| {
-            word.chars()
-                .take(LONGEST_WORD)
-                .collect::<String>()
-                .to_lowercase()
-        })
+}
+
+/// The words of one text, in lower case.
+pub(crate) fn words_in(text: &str) -> impl Iterator<Item = String> + '_ {
+    bare_words(text).map(|word| {
+        word.chars()
+            .take(LONGEST_WORD)
+            .collect::<String>()
+            .to_lowercase()
+    })
 }
 
 const TELLING: [Event; 6] = [

@@ -53,9 +53,7 @@ fn deny(reading: &mut Reading, port: Option<Port>, denied: &[Denied]) {
         // The last entry that allows it and more.
         let wider = above(pattern).filter_map(|base| wide.get(base)).max();
         if let Some((_, wider)) = wider.filter(|(place, _)| place >= spared) {
-            let at = port
-                .map(|port| format!(":{}", port.get()))
-                .unwrap_or_default();
+            let at = at(port);
             let message = format!(
                 "{pattern}{at} was denied and *.{wider} allows it: there are no deny rules here, so \
                  list the names that are needed instead of *.{wider}"
@@ -91,6 +89,11 @@ fn deny(reading: &mut Reading, port: Option<Port>, denied: &[Denied]) {
             (true, Some(_)) => true,
         }
     });
+}
+
+/// A port as it stands behind a host; nothing for all of them.
+pub(super) fn at(port: Option<Port>) -> String {
+    port.map_or_else(String::new, |port| format!(":{}", port.get()))
 }
 
 /// Where an entry without ports is open.

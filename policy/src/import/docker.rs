@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Ports, Reading, split_port};
+use super::{Reading, split_port};
 use crate::draft::DraftTarget;
 
 pub(super) fn read(text: &str, reading: &mut Reading) {
@@ -220,7 +220,7 @@ fn resource_of(verb: &str, resource: &str, line: u64, reading: &mut Reading) {
             Some(port) => entry.ports.push(port),
             None => return,
         },
-        None => reading.narrowed_ports(line, Ports::AnyAllowed),
+        None => reading.narrowed_ports(line),
     }
     // Addresses were how anything but HTTP was let through.
     if matches!(entry.target, DraftTarget::Ip(_)) && !entry.ports.is_empty() {

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use super::{
-    Ports, Reading, SHOWN,
+    Reading, SHOWN,
     denials::{self, above},
     node, split_port,
 };
@@ -38,7 +38,7 @@ pub(super) fn read(text: &str, reading: &mut Reading) {
                 Some(port) => entry.ports.push(port),
                 None => continue,
             },
-            None => reading.narrowed_ports(line, Ports::AnyAllowed),
+            None => reading.narrowed_ports(line),
         }
         entry.passthrough = known.cover(host, port);
         reading.allow(entry);

@@ -9,7 +9,7 @@ use std::{
     hash::Hash,
 };
 
-use super::{Ports, Reading, with_apex};
+use super::{Reading, with_apex};
 use crate::host::Port;
 
 /// One `acl`: its type and values, gathered over its lines.
@@ -168,7 +168,7 @@ fn allow(names: &[&str], lists: &HashMap<String, List>, line: u64, reading: &mut
         reading.narrowed(line, message);
         ports = Some(Port::new(443).into_iter().collect());
     } else if ports.is_none() {
-        reading.narrowed_ports(line, Ports::AnyAllowed);
+        reading.narrowed_ports(line);
     }
     for host in hosts {
         let Some(mut entry) = reading.target(&host, line) else {

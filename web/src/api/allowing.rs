@@ -23,14 +23,14 @@ use super::{
     proposals::{ProposalView, brief},
 };
 use crate::{
-    allow::{Lasting, Width, address, begin, ended::without_ended, has_path, propose},
+    allow::{Lasting, Width, address, begin, ended::without_ended, has_path, lets_pass, propose},
     api_error::Problem,
     app::App,
     auth::Caller,
     document::{compile, moment},
     in_force::Stands,
     profile::Sight,
-    remedy::{NoRule, Remedies, Remedy, asked, profile_of},
+    remedy::{NoRule, Remedies, Remedy, profile_of},
     role::Permission,
     store::Proposal,
 };
@@ -230,16 +230,13 @@ pub(crate) async fn planned(
         // A new one allows this and nothing else.
         None => (0, format!("{}egress: []\n", begin(&policy))),
     };
+    let until = lasting.until(now);
     let beside = own.as_ref().map(|own| own.id);
-    if let Some(id) = own
-        .as_ref()
-        .and_then(|own| allows(own, row, lasting.until(now)))
-    {
+    if let Some(id) = own.as_ref().and_then(|own| allows(own, row, until)) {
         let words = format!("proposal {id} of yours would allow it, and waits for a second person");
         return Err(conflict("no_rule", words));
     }
     let base = own.map_or(base, |own| own.draft.value);
-    let until = lasting.until(now);
     let cleared = without_ended(&policy, &base, now);
     let proposed = propose(&policy, &cleared, row, (width, until));
     let proposed = proposed.ok_or_else(|| no_rule(NoRule::Unopenable))?;
@@ -265,10 +262,7 @@ pub(crate) async fn planned(
 /// The proposal, where what waits would let this pass for as long.
 fn allows(own: &Proposal, row: &Row, until: Option<Moment>) -> Option<u64> {
     let policy = compile(own.draft.policy()?, 0, &own.draft.value, None).ok()?;
-    let last = until.map_or(i64::MAX, |end| end.unix() - 1);
-    let policy = policy.as_of(Moment::from_unix(last));
-    let covered = policy.covers(&asked(row)?, address(row));
-    covered.is_ok().then_some(own.id)
+    lets_pass(&policy, row, until).then_some(own.id)
 }
 
 fn conflict(kind: &'static str, words: String) -> Problem {

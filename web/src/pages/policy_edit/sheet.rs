@@ -135,7 +135,6 @@ impl EditPage {
         (self.resumed, self.typed) = (true, true);
     }
 
-    /// What the forms around the document offer.
     /// What who edits has proposed for it and waits, whose place a new one takes: noted, and its document.
     pub(super) async fn own_proposal(
         &mut self,
@@ -150,6 +149,7 @@ impl EditPage {
         Ok(own.map(|own| own.draft.value))
     }
 
+    /// What the forms around the document offer.
     pub(super) async fn surroundings(&mut self, app: &App) -> Result<(), Problem> {
         let two = app.ask(|store| store.two_person_rule()).await?;
         let servers = app.ask(|store| store.servers()).await?;
