@@ -106,14 +106,19 @@ impl Lab {
              auth: {{token: {{file: '{}'}}}}}}}}",
             token.display()
         );
-        let definition = Definition::parse(&text).unwrap();
+        self.defined("KV", &text);
+    }
+
+    /// A secret that has its value from a provider.
+    fn defined(&self, secret: &str, text: &str) {
+        let definition = Definition::parse(text).unwrap();
         let new = NewVersion {
             value: None,
             expires: None,
             grace: Duration::ZERO,
             custody: false,
         };
-        self.vault.set(&name("KV"), &definition, &new).unwrap();
+        self.vault.set(&name(secret), &definition, &new).unwrap();
     }
 
     fn pass(&self, seconds: u64) {

@@ -111,14 +111,7 @@ async fn what_is_wrong_with_what_a_provider_gave_is_told_of_it() {
         "kind: basic\nprovider: {{file: {{path: '{}'}}}}",
         file.display()
     );
-    let new = NewVersion {
-        value: None,
-        expires: None,
-        grace: Duration::ZERO,
-        custody: false,
-    };
-    let definition = Definition::parse(&text).unwrap();
-    lab.vault.set(&name("PAIR"), &definition, &new).unwrap();
+    lab.defined("PAIR", &text);
     let why = get(&lab.keeper(), "PAIR").await.unwrap_err().to_string();
     assert!(why.contains("cannot be had from file now"), "{why}");
 }
@@ -158,14 +151,7 @@ async fn a_command_that_takes_its_time_holds_nobody_up_while_its_value_is_good()
         "provider: {{command: {{program: /bin/sh, args: ['-c', '{wait}'], pass: [PATH], \
          timeout: 600, ttl: 100}}}}"
     );
-    let definition = Definition::parse(&text_of).unwrap();
-    let new = NewVersion {
-        value: None,
-        expires: None,
-        grace: Duration::ZERO,
-        custody: false,
-    };
-    lab.vault.set(&name("CMD"), &definition, &new).unwrap();
+    lab.defined("CMD", &text_of);
     let keeper = lab.keeper();
     assert_eq!(get(&keeper, "CMD").await.unwrap(), "value 1");
     std::fs::remove_file(&go).unwrap();

@@ -88,20 +88,12 @@ async fn what_only_gig_uses_of_a_provided_value_is_watched_for_too() {
          client: {{client_id: app}}}}}}, provider: {{file: {{path: '{}'}}}}}}",
         client.display()
     );
-    let new = NewVersion {
-        value: None,
-        expires: None,
-        grace: Duration::ZERO,
-        custody: false,
-    };
-    let definition = Definition::parse(&text).unwrap();
-    lab.vault.set(&name("C"), &definition, &new).unwrap();
+    lab.defined("C", &text);
     let text = format!(
         "{{kind: {{aws: {{}}}}, provider: {{file: {{path: '{}'}}}}}}",
         file.display()
     );
-    let definition = Definition::parse(&text).unwrap();
-    lab.vault.set(&name("K"), &definition, &new).unwrap();
+    lab.defined("K", &text);
     let keeper = lab.beside(&server);
     get(&keeper, "K").await.unwrap();
     assert_eq!(
